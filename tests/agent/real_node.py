@@ -153,7 +153,7 @@ class RealNode:
     async def told(self, name: str, reason: str, message: str, seconds: float = 20.0) -> None:
         """Return once that was told of the pod."""
         async with asyncio.timeout(seconds):
-            while (reason, message) not in await self.events(name):
+            while (reason, message) not in await self.events(name):  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
 
     def log(self, name: str, container: str = "c", attempt: int = 0) -> list[str]:

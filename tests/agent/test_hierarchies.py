@@ -64,7 +64,7 @@ def test_the_working_set_of_version_1_counts_the_children(tmp_path: Path) -> Non
 def test_what_the_kernel_refuses_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     cgroups = Cgroups(Hierarchies(1, dict.fromkeys(("cpu", "memory", "pids"), tmp_path)))
     for _ in range(2):
-        cgroups.write("/gone", {"memory.limit_in_bytes": "1", "hugetlb.2MB.limit_in_bytes": "0"})
+        cgroups.write("/gone", {"memory.limit_in_bytes": "1", "hugetlb.2MB.limit_in_bytes": "1"})
     assert [record.getMessage().split(":")[0] for record in caplog.records] == [
         "cgroup file memory.limit_in_bytes is left as it is",
         "cgroup file hugetlb.2MB.limit_in_bytes is left as it is",

@@ -17,6 +17,7 @@ from typing import Final
 from fairlead.agent.cgroups.hierarchies import hierarchies
 from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.cgroups.probes import least_oom_score_adj
+from fairlead.agent.claims import claim
 from fairlead.agent.images_seam import Images
 from fairlead.agent.lease import Lease
 from fairlead.agent.machine import machine
@@ -26,6 +27,7 @@ from fairlead.agent.pods.events import PodEvents
 from fairlead.agent.pods.place import Place
 from fairlead.agent.pods.sources import Sources
 from fairlead.agent.pods.worker import PodWorker
+from fairlead.agent.runtimes.base import State
 from fairlead.agent.runtimes.oci.keeper import find_programs
 from fairlead.agent.runtimes.oci.runtime import OciRuntime
 from fairlead.api.builtin import NODES, PODS
@@ -83,10 +85,14 @@ class NodeAgent:
         self._recorder = EventRecorder(api, "kubelet", host=identity.name)
         self._images, self._network, self._root = images, network, root
         self._least_oom_score_adj = least
+        self._keepers = keepers
         self._look = asyncio.Event()
+        #: Set once the cluster knows of the node.
+        self.registered = asyncio.Event()
 
     async def run(self) -> None:
         """Be this node until cancelled."""
+        claim(self._root, self._cgroups, [self._keepers, self._kubepods])
         await asyncio.to_thread(self._enforce)
         await self._runtime.adopt()
         node = NodeObject(
@@ -109,6 +115,7 @@ class NodeAgent:
             self._look.set,
         )
         await node.register()
+        self.registered.set()
         node.tell(_STARTING, *self._plan.events)
         config = self._configured.configuration
         lease = Lease(self._api, self._identity.name, node.uid, config.node_lease_duration_seconds)
@@ -126,6 +133,15 @@ class NodeAgent:
         finally:
             await worker.close()
             self._runtime.close()
+
+    @property
+    def running_containers(self) -> int:
+        return sum(status.state is State.RUNNING for status in self._runtime.containers())
+
+    @property
+    def _kubepods(self) -> str:
+        config = self._configured.configuration
+        return path_of(kubepods(config.cgroup_root, per_qos=config.cgroups_per_qos), CgroupDriver.CGROUPFS)
 
     def _place(self) -> Place:
         config = self._configured.configuration
@@ -192,6 +208,8 @@ def _configured(settings: AgentSettings, cgroup_version: int) -> Configured:
         raise StartupError(Stage.START, "cgroupDriver systemd is not supported by this agent; say cgroupfs")
     if configured.configuration.static_pod_path or configured.configuration.static_pod_url:
         raise StartupError(Stage.START, "static pods are not supported by this agent; leave out staticPodPath")
+    if not configured.configuration.cgroups_per_qos:
+        raise StartupError(Stage.START, "cgroupsPerQOS false is not supported by this agent; leave it out")
     for warning in configured.warnings:
         log.warning("%s", warning)
     return configured

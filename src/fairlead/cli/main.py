@@ -21,7 +21,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "kubeconfig": "the way in for somebody else: a user with a client certificate",
     "snapshot": "save a cluster of this machine to one file, and bring it back",
     "simulate": "the same cluster under a virtual clock: weeks in minutes",
-    "node": "what a node makes of its configuration, before anybody has it",
+    "node": "this machine as a node with real containers; or what a node would make of its configuration",
     "images": "the images of this machine, for nodes that run containers",
     "scheduler": "the scheduler alone, against any API server",
     "arbitrator": "the arbitrator alone: what each namespace of any cluster deserves",

@@ -38,8 +38,9 @@ class Cgroups:
         """Write what is not so already."""
         for file, value in files.items():
             root = self.hierarchies.root_of(file)
-            if root is None:
+            if root is None and value != "0":  # of what is not there, nothing is what everybody gets
                 self._say(file, f"there is no cgroup controller {file.partition('.')[0]}")
+            if root is None:
                 continue
             target = _below(root, path) / file
             try:
@@ -47,11 +48,6 @@ class Cgroups:
                     target.write_text(value)
             except OSError as error:
                 self._say(file, error.strerror or str(error))
-
-    def add(self, path: str, pid: int) -> None:
-        """Move a process there, in every hierarchy."""
-        for root in self.hierarchies.roots:
-            (_below(root, path) / "cgroup.procs").write_text(str(pid))
 
     def processes(self, path: str) -> set[int]:
         """All processes in the cgroup and below."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.images_seam import Images
@@ -14,13 +15,15 @@ from fairlead.agent.pods.sources import Sources
 from fairlead.agent.runtimes.base import Runtime
 from fairlead.api.objects import Obj
 from fairlead.api.podresources import Amounts
-from fairlead.api.qos import qos_class
+from fairlead.api.qos import BEST_EFFORT, BURSTABLE, GUARANTEED, qos_class
 from fairlead.node.cgroups.containers import ContainerHost, ContainerValues, container_values
 from fairlead.node.cgroups.files import files
 from fairlead.node.cgroups.names import CgroupDriver, kubepods, path_of, pod_cgroup, qos_cgroup
 from fairlead.node.cgroups.pods import pod_values
 from fairlead.node.cgroups.values import CgroupSettings
 from fairlead.node.configuration.load import Configured
+
+QOS_CLASSES: Final = (GUARANTEED, BURSTABLE, BEST_EFFORT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +58,16 @@ class Place:
 
     def cgroup_of(self, manifest: Obj) -> str:
         """The cgroup of a pod."""
-        config = self.configured.configuration
-        root = kubepods(config.cgroup_root, per_qos=config.cgroups_per_qos)
-        parent = qos_cgroup(root, qos_class(manifest["spec"])) if config.cgroups_per_qos else root
-        return path_of(pod_cgroup(parent, manifest["metadata"]["uid"]), CgroupDriver(config.cgroup_driver))
+        parent = qos_cgroup(kubepods(self.configured.configuration.cgroup_root), qos_class(manifest["spec"]))
+        return path_of(pod_cgroup(parent, manifest["metadata"]["uid"]), CgroupDriver.CGROUPFS)
+
+    def pod_cgroups(self) -> list[str]:
+        """Those of all pods that are there."""
+        root = kubepods(self.configured.configuration.cgroup_root)
+        parents = [path_of(qos_cgroup(root, class_), CgroupDriver.CGROUPFS) for class_ in QOS_CLASSES]
+        return [
+            f"{parent}/{name}" for parent in parents for name in self.cgroups.children(parent) if name.startswith("pod")
+        ]
 
     def cgroup_files(self, manifest: Obj) -> Mapping[str, str]:
         return files(pod_values(manifest["spec"], self.settings), self.configured.cgroup_version)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -297,6 +297,19 @@ async def tear_down(place: Place, uid: str, cgroup: str) -> None:
 def remove_logs(place: Place, uid: str) -> None:
     for folder in place.log_folders(uid):
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_remnants(place: Place, running: Collection[str], there: Collection[str]) -> None:
+    """Folders and cgroups of pods that do not run, and logs of pods that are not there."""
+    for folder in (place.root / "pods").glob("*"):
+        if folder.name not in running:
+            PodVolumes(folder, 0).tear_down()
+    for cgroup in place.pod_cgroups():
+        if cgroup.rpartition("/pod")[2] not in running:
+            _remove_cgroup(place, cgroup)
+    for folder in (place.root / "logs").glob("*_*_*"):
+        if (uid := folder.name.rpartition("_")[2]) not in there:
+            remove_logs(place, uid)
 
 
 def _remove_cgroup(place: Place, cgroup: str) -> None:

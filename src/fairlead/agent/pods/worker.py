@@ -17,7 +17,7 @@ from typing import Final
 from fairlead.agent.pods.admission import admission_of
 from fairlead.agent.pods.observed import ObservedRuntime
 from fairlead.agent.pods.place import Place
-from fairlead.agent.pods.real_pod import RealPod, remove_logs, tear_down
+from fairlead.agent.pods.real_pod import RealPod, remove_logs, remove_remnants, tear_down
 from fairlead.agent.runtimes.base import ContainerStatus
 from fairlead.api.builtin import PODS
 from fairlead.api.errors import NotFound
@@ -120,16 +120,14 @@ class PodWorker:
             real.ended(status.id)
 
     async def _collect(self) -> None:
-        """Tear down what belongs to no pod any more."""
+        """Tear down what belongs to no pod any more, however far it had come when the last agent ended."""
+        place = self._place
         known = {pod.metadata.uid for pod in self._pods if pod.status.phase not in FINISHED}
-        for sandbox in self._place.runtime.sandboxes():
+        for sandbox in place.runtime.sandboxes():
             if sandbox.uid not in known:
-                await tear_down(self._place, sandbox.uid, sandbox.cgroup)
-        await self._place.network.collect({sandbox.uid for sandbox in self._place.runtime.sandboxes()})
-        there = {pod.metadata.uid for pod in self._pods}
-        for folder in (self._place.root / "logs").glob("*_*_*"):
-            if (uid := folder.name.rpartition("_")[2]) not in there:
-                await asyncio.to_thread(remove_logs, self._place, uid)
+                await tear_down(place, sandbox.uid, sandbox.cgroup)
+        await place.network.collect({sandbox.uid for sandbox in place.runtime.sandboxes()})
+        await asyncio.to_thread(remove_remnants, place, known, {pod.metadata.uid for pod in self._pods})
 
     # -- one step
 

@@ -12,6 +12,7 @@ import asyncio
 import json
 import os
 import shutil
+import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,22 +69,13 @@ class Keepers:
         """Make the container, which waits to be started; the pid of its first process."""
         reading, writing = os.pipe()
         try:
-            process = await asyncio.create_subprocess_exec(
-                *self._command(spec, files),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.DEVNULL,
-                stderr=files.problems.open("ab"),
-                pass_fds=[writing],
-                env={**os.environ, "_OCI_SYNCPIPE": str(writing)},
-                start_new_session=True,
-            )
+            await asyncio.to_thread(_launch, self._command(spec, files), files.problems, writing)
         except BaseException:
             os.close(reading)
             raise
         finally:
             os.close(writing)
         report = await asyncio.wait_for(_read(reading), CREATE_SECONDS)
-        await process.wait()
         return self._pid(report, files)
 
     def _command(self, spec: ContainerSpec, files: ContainerFiles) -> Sequence[str]:
@@ -118,6 +110,20 @@ class Keepers:
         if pid <= 0:
             raise CannotStart(str(found.get("message") or "the container could not be created").strip())
         return pid
+
+
+def _launch(command: Sequence[str], problems: Path, report_to: int) -> None:
+    """By the standard library: uvloop's processes inherit copies of our streams, and a keeper would hold them open."""
+    with problems.open("ab") as errors:
+        subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            pass_fds=[report_to],
+            env={**os.environ, "_OCI_SYNCPIPE": str(report_to)},
+            start_new_session=True,
+        )
 
 
 async def _read(descriptor: int) -> bytes:
