@@ -22,7 +22,7 @@ from fairlead.runtime.loops import run
 
 Parameters = ParamSpec("Parameters")
 #: No test takes longer.
-LONGEST_SECONDS = 60.0
+LONGEST_SECONDS = 120.0
 
 _PROGRAMS = ("conmon", "crun", "busybox", "unshare")
 #: The commands of busybox that the containers of tests use.

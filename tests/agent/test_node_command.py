@@ -128,45 +128,58 @@ def test_a_cluster_whose_node_is_this_machine(ground: Ground) -> None:
     assert ground.is_clean()
 
 
-@in_loop
-async def test_an_agent_that_is_killed_at_any_moment_leaves_nothing_behind(ground: Ground) -> None:
+def test_an_agent_that_is_killed_at_any_moment_leaves_nothing_behind(ground: Ground) -> None:
     with fairlead_up(ground.folder / "data", "--nodes", "0") as up:
         kubeconfig = _node_kubeconfig(up.data_dir, ground.folder / "node.kubeconfig")
-        async with HttpApi(load(up.kubeconfig)) as api:
-            for number in range(3):
-                for index in range(4):
-                    await api.create(PODS, manifest(f"p-{number}-{index}", "sleep", "1000"), "default")
-                with _agent(ground, kubeconfig) as agent:
-                    await asyncio.sleep(0.2 * number)  # it may be anywhere then
-                    agent.kill()
-            for index in range(4):
-                await api.delete(PODS, f"p-0-{index}", "default")
-            with _agent(ground, kubeconfig):
-                await _all_are(api, "Running", 8)
-                uids = {pod["metadata"]["uid"] for pod in await _pods(api)}
-                containers = list(ground.root.glob("containers/*/container.json"))
-                owners = [msgspec.json.decode(record.read_bytes())["pod_uid"] for record in containers]
-                assert sorted(owners) == sorted(uids)
-                assert {path.name for path in (ground.root / "sandboxes").iterdir()} == uids
-                keepers = Cgroups(hierarchies()).processes(f"{ground.cgroup}/fairlead-conmon")
-                assert len(keepers) == 8
 
-
-@in_loop
-async def test_a_node_says_what_it_is_told(ground: Ground) -> None:
-    with fairlead_up(ground.folder / "data", "--nodes", "0") as up:
-        kubeconfig = _node_kubeconfig(up.data_dir, ground.folder / "node.kubeconfig")
-        options = ("--node-labels", "pool=a", "--register-with-taints", "k=v:NoSchedule", "--node-ip", "10.1.2.3")
-        flags = ("--max-pods=7", "--kube-reserved=cpu=500m")
-        with _agent(ground, kubeconfig, *options, *flags):
+        @in_loop
+        async def kill_it_again_and_again() -> None:
             async with HttpApi(load(up.kubeconfig)) as api:
-                node = (await api.get(NODES, NODE)).obj()
-        assert node["metadata"]["labels"]["pool"] == "a"
-        assert {"key": "k", "value": "v", "effect": "NoSchedule"} in node["spec"]["taints"]
-        assert node["status"]["addresses"][0] == {"type": "InternalIP", "address": "10.1.2.3"}
-        assert node["status"]["capacity"]["pods"] == "7"
-        cpus = len(os.sched_getaffinity(0))
-        assert node["status"]["allocatable"]["cpu"] == f"{cpus * 1000 - 500}m"
+                for number in range(3):
+                    for index in range(3):
+                        await api.create(PODS, manifest(f"p-{number}-{index}", "sleep", "1000"), "default")
+                    with _agent(ground, kubeconfig) as agent:
+                        await asyncio.sleep(0.2 * number)  # it may be anywhere then
+                        agent.kill()
+                for index in range(3):
+                    await api.delete(PODS, f"p-0-{index}", "default")
+                with _agent(ground, kubeconfig):
+                    await _all_are(api, "Running", 6)
+                    _check_that_nothing_else_is_there(ground, {pod["metadata"]["uid"] for pod in await _pods(api)})
+
+        kill_it_again_and_again()
+
+
+def _check_that_nothing_else_is_there(ground: Ground, uids: set[str]) -> None:
+    cgroups = Cgroups(hierarchies())
+    records = [path.read_bytes() for path in ground.root.glob("containers/*/container.json")]
+    assert sorted(msgspec.json.decode(record)["pod_uid"] for record in records) == sorted(uids)
+    assert {path.name for path in (ground.root / "sandboxes").iterdir()} == uids
+    assert cgroups.children(f"{ground.cgroup}/kubepods/besteffort") == {f"pod{uid}" for uid in uids}
+    assert len(cgroups.processes(f"{ground.cgroup}/fairlead-conmon")) == len(uids)
+
+
+def test_a_node_says_what_it_is_told(ground: Ground) -> None:
+    options = ("--node-labels", "pool=a", "--register-with-taints", "k=v:NoSchedule", "--node-ip", "10.1.2.3")
+    flags = ("--max-pods=7", "--kube-reserved=cpu=500m")
+    nodes: list[Obj] = []
+    with fairlead_up(ground.folder / "data", "--nodes", "0") as up:
+        kubeconfig = _node_kubeconfig(up.data_dir, ground.folder / "node.kubeconfig")
+
+        @in_loop
+        async def look() -> None:
+            async with HttpApi(load(up.kubeconfig)) as api:
+                nodes.append((await api.get(NODES, NODE)).obj())
+
+        with _agent(ground, kubeconfig, *options, *flags):
+            look()
+    (node,) = nodes
+    assert node["metadata"]["labels"]["pool"] == "a"
+    assert {"key": "k", "value": "v", "effect": "NoSchedule"} in node["spec"]["taints"]
+    assert node["status"]["addresses"][0] == {"type": "InternalIP", "address": "10.1.2.3"}
+    assert node["status"]["capacity"]["pods"] == "7"
+    cpus = len(os.sched_getaffinity(0))
+    assert node["status"]["allocatable"]["cpu"] == f"{cpus * 1000 - 500}m"
 
 
 def test_two_agents_do_not_share_a_folder(ground: Ground) -> None:
