@@ -6,6 +6,7 @@ import asyncio
 import functools
 import os
 import shutil
+import time
 import uuid
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
@@ -65,8 +66,11 @@ def own_cgroup(cgroups: Cgroups) -> Iterator[str]:
     try:
         yield path
     finally:
-        cgroups.kill(path)
-        cgroups.remove(path)
+        for _ in range(500):  # what was killed takes a moment on a busy machine
+            cgroups.kill(path)
+            if cgroups.remove(path):
+                break
+            time.sleep(0.02)
         assert not cgroups.exists(path)
 
 

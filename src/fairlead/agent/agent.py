@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -30,10 +30,11 @@ from fairlead.agent.pods.worker import PodWorker
 from fairlead.agent.runtimes.base import State
 from fairlead.agent.runtimes.oci.keeper import find_programs
 from fairlead.agent.runtimes.oci.runtime import OciRuntime
-from fairlead.api.builtin import NODES, PODS
+from fairlead.api.builtin import NODES, PODS, SERVICES
 from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
 from fairlead.api.pods import Pod
+from fairlead.api.services import Service
 from fairlead.api.verbs import Api
 from fairlead.client.events import EventRecorder
 from fairlead.client.informer import Informer
@@ -105,10 +106,11 @@ class NodeAgent:
             self._health,
         )
         nodes = Informer(self._api, NODES, Node, fields=f"metadata.name={self._identity.name}")
+        services = Informer(self._api, SERVICES, Service)
         pods = Informer(self._api, PODS, Pod, fields=f"spec.nodeName={self._identity.name}")
         worker = PodWorker(
             self._api,
-            self._place(),
+            self._place(services),
             pods,
             lambda: nodes.get(self._identity.name),
             lambda: (),
@@ -123,7 +125,9 @@ class NodeAgent:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._recorder.run(), name="events")
                 group.create_task(nodes.run(), name="own node")
+                group.create_task(services.run(), name="services")
                 await nodes.synced()
+                await services.synced()
                 group.create_task(pods.run(), name="own pods")
                 group.create_task(lease.run(), name="lease")
                 frequencies = config.node_status_update_frequency, config.node_status_report_frequency
@@ -143,7 +147,7 @@ class NodeAgent:
         config = self._configured.configuration
         return path_of(kubepods(config.cgroup_root, per_qos=config.cgroups_per_qos), CgroupDriver.CGROUPFS)
 
-    def _place(self) -> Place:
+    def _place(self, services: Iterable[Service]) -> Place:
         config = self._configured.configuration
         return Place(
             node_name=self._identity.name,
@@ -154,6 +158,7 @@ class NodeAgent:
             network=self._network,
             cgroups=self._cgroups,
             sources=Sources(self._api),
+            services=lambda: services,
             events=PodEvents(self._recorder, config.event_record_qps, config.event_burst),
             configured=self._configured,
             host=self._container_host(),

@@ -121,6 +121,11 @@ class PodRun:
         }
 
     @property
+    def has_sandbox(self) -> bool:
+        """Its network is set up and its volumes are mounted, or were when it was last heard of."""
+        return self._has_sandbox
+
+    @property
     def is_over(self) -> bool:
         """Its containers have ended for good."""
         return self._is_over

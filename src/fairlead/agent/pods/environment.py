@@ -21,17 +21,19 @@ class CannotConfigure(Exception):
     """Why a container cannot be configured, in the kubelet's words."""
 
 
-async def environment(container: Obj, namespace: str, sources: Sources, downward: DownwardApi) -> dict[str, str]:
-    """What `envFrom` and `env` come to."""
+async def environment(
+    container: Obj, namespace: str, sources: Sources, downward: DownwardApi, services: Mapping[str, str]
+) -> dict[str, str]:
+    """What `envFrom` and `env` come to, and the variables of services that they do not say themselves."""
     found: dict[str, str] = {}
     for whole in container.get("envFrom") or ():
         found |= await _whole(whole, namespace, sources)
     own: dict[str, str] = {}
     for variable in container.get("env") or ():
-        value = await _value(variable, container, namespace, sources, downward, own)
+        value = await _value(variable, container, namespace, sources, downward, {**services, **own})
         if value is not None:
             own[variable["name"]] = value
-    return found | own
+    return {**services, **found, **own}
 
 
 def expanded(text: str, variables: Mapping[str, str]) -> str:

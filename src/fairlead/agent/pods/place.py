@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -16,6 +16,7 @@ from fairlead.agent.runtimes.base import Runtime
 from fairlead.api.objects import Obj
 from fairlead.api.podresources import Amounts
 from fairlead.api.qos import BEST_EFFORT, BURSTABLE, GUARANTEED, qos_class
+from fairlead.api.services import Service
 from fairlead.node.cgroups.containers import ContainerHost, ContainerValues, container_values
 from fairlead.node.cgroups.files import files
 from fairlead.node.cgroups.names import CgroupDriver, kubepods, path_of, pod_cgroup, qos_cgroup
@@ -36,6 +37,8 @@ class Place:
     network: PodNetwork
     cgroups: Cgroups
     sources: Sources
+    #: Those of the cluster.
+    services: Callable[[], Iterable[Service]]
     events: PodEvents
     configured: Configured
     host: ContainerHost

@@ -18,6 +18,7 @@ from fairlead.agent.pods.files import hostname_of, system_mounts
 from fairlead.agent.pods.place import Place
 from fairlead.agent.pods.probing import Probes, Told
 from fairlead.agent.pods.requests_to_pods import Asker
+from fairlead.agent.pods.service_links import service_variables
 from fairlead.agent.pods.stopping import Stopping
 from fairlead.agent.runtimes.base import CannotStart, RuntimeFailure, Sandbox, SandboxSpec
 from fairlead.agent.volumes.content import PodContent, VolumeProblem
@@ -207,7 +208,7 @@ class RealPod:
 
     async def _made(self, container: Obj, id_: str, attempt: int, image: Image) -> Made:
         place, meta = self.place, self.pod.metadata
-        env = await environment(container, meta.namespace, place.sources, self._downward())
+        env = await environment(container, meta.namespace, place.sources, self._downward(), self._services())
         config = place.configured.configuration
         domain = config.cluster_domain or _DEFAULT_DOMAIN
         folder = place.folder(meta.uid) / "etc"
@@ -246,6 +247,10 @@ class RealPod:
         spec = self.manifest["spec"]
         group = (spec.get("securityContext") or {}).get("fsGroup")
         return PodContent(self.pod, self.manifest, self.place.sources, self._downward(), Owner(self._only_user, group))
+
+    def _services(self) -> Mapping[str, str]:
+        has_links = self.manifest["spec"].get("enableServiceLinks") is not False
+        return service_variables(self.place.services(), self.pod.metadata.namespace, has_links=has_links)
 
     def _downward(self) -> DownwardApi:
         place, address = self.place, self.addresses[0] if self.addresses else ""

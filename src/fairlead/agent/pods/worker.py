@@ -12,6 +12,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from fairlead.agent.pods.admission import admission_of
@@ -33,6 +34,7 @@ from fairlead.node.container_sync import Note
 from fairlead.node.grace_periods import grace_period, stop_timeout
 from fairlead.node.pod_lifecycle import PodKill, PodRun
 from fairlead.node.preemption import MESSAGE, PREEMPTING, preempted_condition, preempted_status
+from fairlead.node.resize import INFEASIBLE, PendingResize
 from fairlead.node.start_requirements import NOTHING
 from fairlead.node.status import PodAddresses
 from fairlead.runtime.clock import now, parse_timestamp, timestamp
@@ -44,6 +46,7 @@ WORKERS: Final = 16
 SOURCES_AGAIN_SECONDS: Final = 5.0
 REFRESH_SECONDS: Final = 60.0
 DEADLINE_EXCEEDED: Final = "DeadlineExceeded"
+_NO_RESIZES: Final = "this node does not resize running pods"
 _DEADLINE_MESSAGE: Final = "Pod was active on the node longer than the specified deadline"
 
 log = logging.getLogger(__name__)
@@ -67,6 +70,7 @@ class PodWorker:
         self._runs: dict[str, PodRun] = {}  # by uid, as the next
         self._real: dict[str, RealPod] = {}
         self._admitted: dict[str, Obj] = {}
+        self._departed: dict[str, set[str]] = {}  # by key: uids of pods that are gone from the API
         self._runtime = ObservedRuntime(self._real.__getitem__)
 
     @property
@@ -107,6 +111,7 @@ class PodWorker:
     def _pod_event(self, old: Pod | None, new: Pod | None) -> None:
         if new is None:
             assert old is not None
+            self._departed.setdefault(old.metadata.key, set()).add(old.metadata.uid)
             self._queue.add(old.metadata.key)
         elif not self._is_own_report(new):
             self._queue.add(new.metadata.key)
@@ -149,6 +154,9 @@ class PodWorker:
             if any(keys is None for keys in found.values()):
                 self._queue.add_after(key, SOURCES_AGAIN_SECONDS)
         step = run.step(pod, self._addresses(pod, real), moment, found)
+        if step.wants_resize:
+            _put_off(pod, run, moment)
+            step = run.step(pod, self._addresses(pod, real), moment, found)
         if step.status is not None:
             await self._report(pod, run, step.status)
         self._place.events.tell(pod, run.reported())
@@ -174,13 +182,18 @@ class PodWorker:
         real.pod = pod
         run = self._runs.get(uid)
         if run is None:
-            run = self._runs[uid] = PodRun(self._runtime, pod, 0, moment)
-            if self._runs[uid].running:
-                await real.make_sandbox()  # a restarted agent has to know of what is there
-                await real.set_up_volumes()
+            run = PodRun(self._runtime, pod, 0, moment)
+            if run.has_sandbox:  # an earlier agent made it; after a start of the machine it is made again
+                await self._make_again(real)
+            self._runs[uid] = run
         if run.deleted_at is None and pod.metadata.is_terminating:
             run.deleted_at = moment
         return run, real
+
+    async def _make_again(self, real: RealPod) -> None:
+        if not await real.make_sandbox():
+            raise OSError(f"the sandbox of pod {real.pod.metadata.key} cannot be made again")
+        await real.set_up_volumes()
 
     async def _is_refused(self, pod: Pod, run: PodRun, real: RealPod) -> bool:
         uid = pod.metadata.uid
@@ -252,10 +265,12 @@ class PodWorker:
             if real.pod.metadata.key != key or (pod is not None and uid == pod.metadata.uid):
                 continue
             await real.tear_down()
-            await asyncio.to_thread(remove_logs, self._place, uid)
+            self._departed.setdefault(key, set()).add(uid)
             self._release(uid)
             del self._real[uid]
             self._runs.pop(uid, None)
+        for uid in self._departed.pop(key, ()):
+            await asyncio.to_thread(remove_logs, self._place, uid)
 
     def _release(self, uid: str) -> None:
         if self._admitted.pop(uid, None) is not None:
@@ -267,6 +282,14 @@ class PodWorker:
             for uid in list(self._admitted):
                 if (real := self._real.get(uid)) is not None and real.sandbox is not None:
                     await real.refresh_volumes()
+
+
+def _put_off(pod: Pod, run: PodRun, moment: float) -> None:
+    """Nobody carries out a resize here, and the pod's conditions say so."""
+    size = run.size(pod)
+    generation = pod.metadata.generation
+    if size.pending is None or size.pending.generation != generation:
+        run.resized(replace(size, pending=PendingResize(INFEASIBLE, _NO_RESIZES, generation)), moment)
 
 
 def _current(pod: Pod) -> dict[str, str]:
