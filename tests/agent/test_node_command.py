@@ -26,7 +26,7 @@ from fairlead.cli.main import main
 from fairlead.client.http import HttpApi
 from fairlead.client.kubeconfig import load
 from tests.agent.machine import in_loop, own_cgroup, real_containers, root_file_system
-from tests.agent.real_node import IMAGE, is_phase, manifest
+from tests.agent.oci_node import IMAGE, is_phase, manifest
 from tests.processes import fairlead_up
 
 pytestmark = real_containers

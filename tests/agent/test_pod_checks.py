@@ -7,7 +7,7 @@ from typing import Any
 
 from fairlead.api.objects import Obj
 from tests.agent.machine import in_loop, real_containers
-from tests.agent.real_node import is_running, manifest, real_node, state
+from tests.agent.oci_node import is_running, manifest, real_node, state
 
 pytestmark = real_containers
 

@@ -8,7 +8,7 @@ from fairlead.api.builtin import NODES, PODS
 from fairlead.api.objects import Obj
 from fairlead.api.verbs import PatchType
 from tests.agent.machine import in_loop, mounts_below, real_containers, until
-from tests.agent.real_node import IMAGE, NODE, is_phase, is_running, manifest, real_node, state
+from tests.agent.oci_node import IMAGE, NODE, is_phase, is_running, manifest, real_node, state
 
 pytestmark = real_containers
 
