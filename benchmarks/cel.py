@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from fairlead.cel.environment import Environment
 from fairlead.cel.schema import declared
+from fairlead.cel.sizes import place_of
 
 SCHEMA = {
     "type": "object",
@@ -52,12 +53,15 @@ def main() -> None:
     type_ = declared(SCHEMA)
     assert type_ is not None
     environment = Environment({"self": type_})
-    print(f"{'rule':<16}{'compiled in':>14}{'evaluated in':>14}")
+    place = place_of(SCHEMA)
+    assert place is not None
+    print(f"{'rule':<16}{'compiled in':>14}{'estimated in':>14}{'evaluated in':>14}")
     for name, rule in RULES.items():
         program = environment.compile(rule)
         compiled = _each(lambda rule=rule: environment.compile(rule), 100)  # type: ignore[misc]
+        estimated = _each(lambda program=program: program.estimated_cost(place), 100)  # type: ignore[misc]
         evaluated = _each(lambda program=program: program.evaluate({"self": VALUE}), ROUNDS)  # type: ignore[misc]
-        print(f"{name:<16}{compiled * 1e3:>11.2f} ms{evaluated * 1e6:>11.2f} us")
+        print(f"{name:<16}{compiled * 1e3:>11.2f} ms{estimated * 1e6:>11.0f} us{evaluated * 1e6:>11.2f} us")
 
 
 if __name__ == "__main__":

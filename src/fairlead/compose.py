@@ -41,6 +41,7 @@ from fairlead.controllers.rootca import RootCertificates
 from fairlead.controllers.table import CONTROLLERS, ControllerManager, without_heartbeats
 from fairlead.runtime.authority import Authority
 from fairlead.runtime.clock import monotonic
+from fairlead.runtime.http.listener import LOOPBACK_ADDRESS, bind, serving
 from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.configuration import Configuration
 from fairlead.scheduler.loop import Scheduler
@@ -58,13 +59,13 @@ from fairlead.server.fairness.fairness import DEFAULT_SEATS
 from fairlead.server.http.app import Application
 from fairlead.server.http.documents import Documents
 from fairlead.server.http.health import Progress
-from fairlead.server.http.listener import LOOPBACK_ADDRESS, bind, serving
 from fairlead.server.registry.registry import Registry, UserApi
 from fairlead.server.registry.restore import Restored, restore
 from fairlead.sim.fleet import Fleet, OveruseHooks
 from fairlead.sim.machine.agents import SimulatedAgents
 from fairlead.sim.machine.machines import Machines
 from fairlead.sim.node_settings import NodeConfigurations
+from fairlead.sim.nodes import has_failed
 from fairlead.sim.permissions import RULES as FLEET_RULES
 from fairlead.sim.usage.objects import definition as usage_profile_definition
 from fairlead.sim.volumes import STORAGE, default_classes
@@ -109,6 +110,7 @@ class Settings:
     scheduling: Configuration | None = None  # None: the default profile
     arbitrator: bool = False
     overused_namespaces: frozenset[str] = frozenset()  # what nodes do to their pods; takes an arbitrator
+    assumed_sources: frozenset[str] = frozenset()  # ConfigMap, Secret: what pods need of these is there
     configurations: NodeConfigurations = field(default_factory=NodeConfigurations)  # of the simulated nodes
 
 
@@ -246,7 +248,7 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
     ready: list[Coroutine[Any, Any, None]] = []
     if "controllers" in wanted:
         ready.append(_exists(api, SERVICE_ACCOUNTS, "default", "default"))
-        controllers = CONTROLLERS if heartbeats else without_heartbeats()
+        controllers = CONTROLLERS if heartbeats else without_heartbeats(has_failed)
         if running.authority is not None:
             ca = running.authority.certificate_pem.decode()
             signer = partial(CertificateSigner, running.authority)
@@ -276,7 +278,14 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
         hooks = _overuse_hooks(settings.overused_namespaces, grants)
         nodes, configurations = settings.nodes, settings.configurations
         fleet = Fleet(
-            as_user(FLEET_USER), as_node, informers, nodes, configurations, overuse=hooks, heartbeats=heartbeats
+            as_user(FLEET_USER),
+            as_node,
+            informers,
+            nodes,
+            configurations,
+            overuse=hooks,
+            assumed_sources=settings.assumed_sources,
+            heartbeats=heartbeats,
         )
         if settings.on_machines:
             settings.on_machines(fleet.machines)
@@ -407,10 +416,11 @@ async def _listen(settings: Settings, running: Cluster, stack: AsyncExitStack) -
     aggregator = running.server.aggregator
     front_proxy_ca = pki.front_proxy_ca.read_bytes()
     await aggregator.identify(pki.front_proxy, certificates.FRONT_PROXY, front_proxy_ca, ca)
+    running.registry.agents.kubelets.identify(pki.kubelet_client, ca)
     application = Application(
         running.registry, documents, authenticate, running.progress, fairness, auditor, aggregator
     )
-    await stack.enter_async_context(serving(application, sock, pki))
+    await stack.enter_async_context(serving(application, sock, pki.context()))
     if settings.http_port is not None:
         plain = bind(settings.http_port)
         running.http_address = f"http://{LOOPBACK_ADDRESS}:{plain.getsockname()[1]}"

@@ -13,12 +13,12 @@ from fairlead.api.users import MASTERS, User
 from fairlead.api.verbs import Api
 from fairlead.client.http import HttpApi
 from fairlead.client.kubeconfig import Access
+from fairlead.runtime.http.listener import bind, serving
 from fairlead.runtime.loops import VirtualLoop
 from fairlead.server.assembly import Server
 from fairlead.server.auth.tokens import anybody
 from fairlead.server.http.app import Application
 from fairlead.server.http.documents import Documents
-from fairlead.server.http.listener import bind, serving
 from fairlead.server.registry.registry import Registry
 from fairlead.store.memory import MemoryStore
 

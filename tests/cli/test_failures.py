@@ -31,7 +31,7 @@ def invoke(*arguments: str) -> Result:
         (["--node-cpu", "-4"], "cpu of a node: '-4' is not between 0 and 1M"),
         (["--node-cpu", "lots"], "cpu of a node: 'lots' is no quantity"),
         (["--node-memory", "1e40"], "memory of a node: '1e40' is not between 0 and 1Pi"),
-        (["--until", ""], "no duration"),
+        (["--for", ""], "no duration"),
     ],
 )
 def test_impossible_options_are_wrong_usage(options: list[str], message: str) -> None:

@@ -27,7 +27,7 @@ status: {capacity: {cpu: "4", memory: 16Gi}}
 
 
 def simulate(*arguments: str) -> Result:
-    return CliRunner().invoke(main, ["simulate", "--until", "5s", "-q", *arguments])
+    return CliRunner().invoke(main, ["simulate", "--for", "5s", "-q", *arguments])
 
 
 @pytest.mark.parametrize("command", [["up", "--memory"], ["simulate"]])

@@ -66,7 +66,7 @@ def test_a_settled_cluster_is_as_full_as_it_is(tmp_path: Path) -> None:
 def test_what_was_on_a_node_that_is_missing_counts_for_nothing(tmp_path: Path) -> None:
     """Two thirds of the cpu are requested there; on the nodes that are left, never more than there is."""
     path = dump(tmp_path, node("a"), pod("p", "4", on="a"), pod("q", "4", on="lost"), pod("r", "4", on="lost"))
-    cpu = summary("--import", path, "--until", "1h")["utilisation"]["cpu"]
+    cpu = summary("--import", path, "--for", "1h")["utilisation"]["cpu"]
     assert (cpu["mean"], cpu["peak"]) == (1.0, 1.0)
 
 
@@ -79,17 +79,17 @@ def test_time_goes_on_where_the_dump_was_taken_so_that_a_cron_job_fires(tmp_path
         "spec": {"schedule": "0 * * * *", "jobTemplate": {"spec": {"template": template}}},
         "status": {"lastScheduleTime": "2031-05-06T07:00:00Z"},
     }
-    result = summary("--import", dump(tmp_path, node("a"), job), "--until", "3h")
+    result = summary("--import", dump(tmp_path, node("a"), job), "--for", "3h")
     assert (result["began"], result["placed"]) == (TAKEN, 3)
     assert "stopping after 24h" in simulated("--import", dump(tmp_path, node("a"), job)).stderr
 
 
 def test_whoever_waits_at_the_end_is_listed_with_the_reason(tmp_path: Path) -> None:
     path = dump(tmp_path, node("a"), pod("big", "5"))
-    (waiting,) = summary("--import", path, "--until", "10m")["waitingPods"]
+    (waiting,) = summary("--import", path, "--for", "10m")["waitingPods"]
     assert (waiting["pod"], waiting["since"], waiting["seconds"]) == ("default/big", TAKEN, 600)
     assert waiting["message"].startswith("0/1 nodes are available: 1 Insufficient cpu.")
-    assert "10m  default/big: 0/1 nodes are available" in simulated("--import", path, "--until", "10m").stdout
+    assert "10m  default/big: 0/1 nodes are available" in simulated("--import", path, "--for", "10m").stdout
 
 
 def test_unknown_kinds_are_skipped_and_named_and_the_rest_is_loaded(tmp_path: Path) -> None:
@@ -130,6 +130,6 @@ def test_with_an_autoscaler_a_run_ends_after_a_day(tmp_path: Path) -> None:
     }
     path = dump(tmp_path, node("a"), pod("p", "3", on="a"), autoscaler)
     assert summary("--import", path)["seconds"] == pytest.approx(86400, abs=1)
-    assert summary("--import", path, "--until", "1h")["seconds"] == pytest.approx(3600, abs=1)
-    text = "With HorizontalPodAutoscalers a cluster never comes to rest: stopping after 24h. Say how long with --until."
+    assert summary("--import", path, "--for", "1h")["seconds"] == pytest.approx(3600, abs=1)
+    text = "With HorizontalPodAutoscalers a cluster never comes to rest: stopping after 24h. Say how long with --for."
     assert text in simulated("--import", path).stderr

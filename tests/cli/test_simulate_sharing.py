@@ -47,10 +47,10 @@ def _simulated(folder: Path, weights: dict[str, int], pods: int, *options: str) 
 
 
 def test_each_namespace_gets_its_share_and_every_run_is_the_same(tmp_path: Path) -> None:
-    first = _simulated(tmp_path, {"app": 4, "batch": 6}, 30, "--arbitrator", "--until", "30m")
+    first = _simulated(tmp_path, {"app": 4, "batch": 6}, 30, "--arbitrator", "--for", "30m")
     assert {name: namespace["placed"] for name, namespace in first["namespaces"].items()} == {"app": 4, "batch": 6}
     assert first["namespaces"]["batch"]["mean"]["cpu"] == pytest.approx(0.6, abs=0.01)
-    again = _simulated(tmp_path, {"app": 4, "batch": 6}, 30, "--arbitrator", "--until", "30m")
+    again = _simulated(tmp_path, {"app": 4, "batch": 6}, 30, "--arbitrator", "--for", "30m")
     assert again["digest"] == first["digest"]
 
 

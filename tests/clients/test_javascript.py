@@ -3,32 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 
 import pytest
 
 from tests.clients.conftest import Ways
-
-#: The newest that runs on Node 20.
-PACKAGE = "@kubernetes/client-node@1"
-FOLDER = Path(tempfile.gettempdir()) / f"fairlead-node-{os.getuid()}"
+from tests.javascript import client_modules
 
 
 @pytest.fixture(scope="session")
 def modules() -> Path:
-    """A folder in which the client is installed, once per machine."""
-    if shutil.which("node") is None or shutil.which("npm") is None:
-        pytest.skip("there is no node or npm here: nothing to run the JavaScript client with")
-    if not (FOLDER / "node_modules" / "@kubernetes").exists():
-        FOLDER.mkdir(exist_ok=True)
-        done = subprocess.run(["npm", "install", "--no-fund", "--no-audit", PACKAGE], cwd=FOLDER, capture_output=True)
-        if done.returncode:
-            pytest.skip(f"npm cannot install the JavaScript client: {done.stderr.decode()[-200:]}")
-    return FOLDER
+    return client_modules()
 
 
 @pytest.mark.parametrize("way", ["admin", "certificate", "token"])

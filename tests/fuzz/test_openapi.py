@@ -16,7 +16,7 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
 
-from fairlead.server.http.listener import LOOPBACK_ADDRESS
+from fairlead.runtime.http.listener import LOOPBACK_ADDRESS
 from tests.server.http_world import Server, serving_in_a_thread, uncomplaining
 
 SECONDS = float(os.environ.get("FAIRLEAD_FUZZ_SECONDS", "15"))

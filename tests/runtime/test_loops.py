@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.runtime import clock
-from fairlead.runtime.loops import DEFAULT_EPOCH, Stalled, run, run_virtual
+from fairlead.runtime.loops import DEFAULT_EPOCH, Stalled, VirtualLoop, run, run_virtual
 
 
 def test_a_year_of_sleep_takes_no_time() -> None:
@@ -74,6 +74,40 @@ def test_time_stands_still_while_there_is_work() -> None:
         return clock.monotonic()
 
     assert run_virtual(main()) == 0
+
+
+def test_what_is_done_at_once_is_done_when_a_loop_has_settled() -> None:
+    """And the clock has not moved: a timer that is due a moment later is not."""
+    done = []
+
+    async def main() -> float:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+
+        async def chain() -> None:
+            for number in range(1000):
+                await asyncio.sleep(0)
+                done.append(number)
+
+        tasks = [asyncio.create_task(chain()), asyncio.create_task(asyncio.sleep(0.01))]
+        await asyncio.gather(loop.settled(), loop.settled())
+        assert [task.done() for task in tasks] == [True, False]
+        return loop.time()
+
+    assert (run_virtual(main()), len(done)) == (0, 1000)
+
+
+def test_virtual_time_may_pass_within_real_time() -> None:
+    """In the cell of a notebook, where a loop runs already."""
+
+    async def nap() -> float:
+        await asyncio.sleep(3600)
+        return clock.monotonic()
+
+    async def cell() -> float:
+        return run_virtual(nap())
+
+    assert asyncio.run(cell()) == pytest.approx(3600)
 
 
 def test_the_epoch_is_the_callers() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from uuid import RFC_4122, UUID
 
 from fairlead.runtime import rng
@@ -16,6 +17,29 @@ def test_the_same_seed_gives_the_same_uids_and_names() -> None:
     assert made() == first
     rng.seed(8)
     assert rng.uid() != first[0]
+
+
+def test_who_is_seeded_is_not_disturbed_by_others_and_disturbs_nobody() -> None:
+    """A simulation in the process of a server: the same uids on every run, and never those of the server's objects."""
+
+    async def drawn(turns: asyncio.Event) -> list[str]:
+        with rng.seeded(7):
+            first = rng.uid()
+            turns.set()
+            await asyncio.sleep(0)
+            return [first, rng.uid()]
+
+    async def beside(turns: asyncio.Event) -> str:
+        await turns.wait()
+        return rng.uid()
+
+    async def main() -> tuple[list[str], str]:
+        turns = asyncio.Event()
+        return await asyncio.gather(drawn(turns), beside(turns))
+
+    (simulated, served), (again, served_later) = asyncio.run(main()), asyncio.run(main())
+    assert simulated == again
+    assert len({*simulated, served, served_later}) == 4
 
 
 def test_a_uid_is_a_random_uuid() -> None:

@@ -16,6 +16,7 @@ from typing import Any
 
 from fairlead.client.events import SeriesRecorder
 from fairlead.client.informer import Informers
+from fairlead.runtime.http.protocol import TRANSPORT, WRITABLE
 from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.configuration import load as load_configuration
 from fairlead.scheduler.loop import Scheduler
@@ -23,7 +24,6 @@ from fairlead.server.assembly import Server
 from fairlead.server.auth import tokens
 from fairlead.server.http.app import Application
 from fairlead.server.http.documents import Documents
-from fairlead.server.http.protocol import TRANSPORT, WRITABLE
 from fairlead.store.memory import MemoryStore
 from tests.conftest import GOLDEN
 

@@ -20,12 +20,12 @@ from cryptography import x509
 from fairlead.api.builtin import API_SERVICES, SERVICES
 from fairlead.api.objects import Obj
 from fairlead.runtime.authority import Authority, key_pem, new_key
+from fairlead.runtime.http.listener import bind, serving
 from fairlead.server.assembly import Server
 from fairlead.server.auth import certificates
 from fairlead.server.auth.tokens import anybody
 from fairlead.server.http.app import Application
 from fairlead.server.http.documents import Documents
-from fairlead.server.http.listener import bind, serving
 from fairlead.store.memory import MemoryStore
 
 GROUP, VERSION = "extras.example.com", "v1"

@@ -15,6 +15,7 @@ from time import monotonic, sleep
 from typing import Any
 
 from fairlead.api.objects import Obj
+from fairlead.runtime.http.listener import LOOPBACK_ADDRESS, Limits, bind, serving
 from fairlead.runtime.loops import run
 from fairlead.server import assembly
 from fairlead.server.audit.auditor import AuditSettings, auditing
@@ -25,7 +26,6 @@ from fairlead.server.fairness.fairness import DEFAULT_SEATS, Fairness
 from fairlead.server.http.app import Application
 from fairlead.server.http.documents import Documents
 from fairlead.server.http.health import Progress
-from fairlead.server.http.listener import LOOPBACK_ADDRESS, Limits, bind, serving
 from fairlead.server.nodes.agents import NodeAgents
 from fairlead.server.registry.registry import Registry
 from fairlead.store.memory import MemoryStore

@@ -12,13 +12,9 @@ from typing import Any
 import pytest
 
 from fairlead.api import builtin
-from fairlead.runtime.loops import run_virtual
-from fairlead.server.auth.tokens import anybody
-from fairlead.server.http.app import Application as ApiServer
-from fairlead.server.http.documents import Documents
-from fairlead.server.http.exchange import ASGIApplication, Receive, Scope, Send
-from fairlead.server.http.listener import Limits
-from fairlead.server.http.protocol import (
+from fairlead.runtime.http.exchange import ASGIApplication, Receive, Scope, Send
+from fairlead.runtime.http.listener import Limits
+from fairlead.runtime.http.protocol import (
     HIGH_WATER_BYTES,
     MAX_HEAD_BYTES,
     MAX_HEAD_LINES,
@@ -28,6 +24,10 @@ from fairlead.server.http.protocol import (
     Connection,
     Patience,
 )
+from fairlead.runtime.loops import run_virtual
+from fairlead.server.auth.tokens import anybody
+from fairlead.server.http.app import Application as ApiServer
+from fairlead.server.http.documents import Documents
 from tests.server import registry_world
 from tests.server.registry_world import NAMESPACE, World
 

@@ -93,7 +93,10 @@ def test_a_rule_says_what_is_wrong_in_its_words() -> None:
             obj(
                 {"min": INT, "max": INT, "name": TEXT},
                 {"rule": "self.min <= self.max", "message": "min must not exceed max"},
-                {"rule": "self.max < 100", "messageExpression": "'at most 99, not ' + string(self.max)"},
+                {
+                    "rule": "self.max < 100",
+                    "messageExpression": "'at most 99, not ' + (self.max == 200 ? '200' : 'that')",
+                },
                 {"rule": "!has(self.name) || self.name != 'x'", "reason": "FieldValueForbidden", "fieldPath": ".name"},
             )
         )
@@ -146,8 +149,8 @@ def test_a_transition_rule_is_asked_of_changes_alone() -> None:
         await world.change({"spec": {"count": 6}})
         found = await world.refused(world.change({"spec": {"count": 5, "kept": "b"}}))
         assert found == [
-            ("FieldValueInvalid", "spec.count", "Invalid value: never less"),
-            ("FieldValueInvalid", "spec.kept", "Invalid value: fixed"),
+            ("FieldValueInvalid", "spec.count", "Invalid value: 5: never less"),
+            ("FieldValueInvalid", "spec.kept", 'Invalid value: "b": fixed'),
         ]
 
     within(steps)
@@ -202,12 +205,19 @@ def test_what_was_wrong_before_may_stay_as_it_is() -> None:
             "messageExpression must evaluate to a string",
         ),
         ({"rule": "self.n >"}, "rule", "compilation failed: ERROR: <input>:1:9: Syntax error"),
+        ({"rule": "self.s.matches('[')"}, "rule", "compilation failed: ERROR: <input>:1:16: invalid matches argument"),
+        ({"rule": "self.n > int('x')"}, "rule", "program instantiation failed: strconv.ParseInt"),
+        (
+            {"rule": "true", "messageExpression": "string(int('x'))"},
+            "messageExpression",
+            "messageExpression instantiation failed: strconv.ParseInt",
+        ),
         ({"rule": "true", "optionalOldSelf": True}, "optionalOldSelf", "may not be set if oldSelf is not used in rule"),
     ],
 )
 def test_a_rule_that_does_not_compile_is_refused(rule: Obj, field: str, text: str) -> None:
     async def steps(world: World) -> None:
-        (cause,) = await world.refused(world.define(obj({"n": INT}, rule)))
+        (cause,) = await world.refused(world.define(obj({"n": INT, "s": TEXT}, rule)))
         where = "spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-validations[0]"
         assert cause[1] == f"{where}.{field}"
         assert text in cause[2]
@@ -230,23 +240,133 @@ def test_a_rule_that_cannot_be_asked_says_why() -> None:
             obj({"n": INT, "m": {"type": "object", "additionalProperties": INT}}, "self.m.key > 10 / self.n")
         )
         (cause,) = await world.refused(world.create({"n": 0, "m": {"key": 1}}))
-        assert cause[2] == "Invalid value: division by zero evaluating rule: self.m.key > 10 / self.n"
+        assert cause[2] == 'Invalid value: "object": division by zero evaluating rule: self.m.key > 10 / self.n'
         (cause,) = await world.refused(world.create({"n": 1, "m": {}}))
-        assert cause[2] == "Invalid value: no such key: key evaluating rule: self.m.key > 10 / self.n"
+        assert cause[2] == 'Invalid value: "object": no such key: key evaluating rule: self.m.key > 10 / self.n'
 
     within(steps)
 
 
-def test_rules_of_an_object_share_what_they_may_cost() -> None:
+NUMBERS = {"type": "array", "items": INT, "maxItems": 100}
+CUBIC = "self.items.all(a, self.items.all(b, self.items.all(c, a + b + c >= 0)))"
+ADVICE = (
+    "(try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are "
+    "declared)"
+)
+
+
+def test_a_rule_may_cost_only_so_much_for_an_object() -> None:
     async def steps(world: World) -> None:
-        rule = "self.items.all(a, self.items.all(b, self.items.all(c, a + b + c >= 0)))"
-        await world.define(obj({"items": {"type": "array", "items": INT}}, rule, "self.items.size() > 0"))
+        await world.define(obj({"items": NUMBERS}, CUBIC, "self.items.size() > 0"))
         await world.create({"items": list(range(10))})
-        found = await world.refused(world.create({"items": list(range(1000))}, "w2"))
+        found = await world.refused(world.create({"items": list(range(100))}, "w2"))
         assert [text for _, _, text in found] == [
-            "Invalid value: 'operation cancelled: actual cost limit exceeded': no further validation rules will be run "
-            f"due to call cost exceeds limit for rule: {rule}"
+            "Invalid value: \"object\": 'operation cancelled: actual cost limit exceeded': no further validation rules "
+            f"will be run due to call cost exceeds limit for rule: {CUBIC}"
         ]
+
+    within(steps)
+
+
+def test_all_rules_of_an_object_may_cost_only_so_much_together() -> None:
+    async def steps(world: World) -> None:
+        square = "self.items.all(a, self.items.all(b, a + b >= 0))"
+        await world.define(obj({"items": NUMBERS | {"maxItems": 350}}, *[square] * 12, "self.items.size() > 400"))
+        found = await world.refused(world.create({"items": list(range(350))}))
+        assert [text for _, _, text in found] == [
+            'Invalid value: "object": validation failed due to running out of cost budget, no further validation rules '
+            "will be run"
+        ]
+
+    within(steps)
+
+
+def test_rules_that_may_take_long_are_asked_beside_the_event_loop() -> None:
+    async def steps(world: World) -> None:
+        turns = 0
+
+        async def count() -> None:
+            nonlocal turns
+            while True:
+                await asyncio.sleep(0.001)
+                turns += 1
+
+        await world.define(obj({"items": NUMBERS}, CUBIC))
+        counting = asyncio.create_task(count())
+        await world.refused(world.create({"items": [1] * 100}))
+        counting.cancel()
+        assert turns > 3
+
+    within(steps)
+
+
+def test_a_rule_that_could_cost_too_much_is_refused_when_it_is_written() -> None:
+    async def steps(world: World) -> None:
+        unbounded = {"type": "array", "items": INT}
+        spec = obj({"items": unbounded}, "self.items.all(a, self.items.all(b, a + b >= 0))")
+        path = "spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-validations[0].rule"
+        assert await world.refused(world.define(spec)) == [
+            (
+                "FieldValueForbidden",
+                path,
+                f"Forbidden: estimated rule cost exceeds budget by factor of more than 100x {ADVICE}",
+            ),
+            (
+                "FieldValueForbidden",
+                path,
+                "Forbidden: contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema",
+            ),
+            (
+                "FieldValueForbidden",
+                "spec.validation.openAPIV3Schema",
+                "Forbidden: x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema exceeds "
+                f"budget by factor of more than 100x {ADVICE}",
+            ),
+        ]
+        # the same within as many maps as fit into a request
+        spec = {"type": "object", "additionalProperties": obj({"items": NUMBERS}, "self.items.all(a, a > 0)")}
+        cause, *_ = await world.refused(world.define(spec))
+        assert cause[2] == f"Forbidden: estimated rule cost exceeds budget by factor of 52.7x {ADVICE}"
+        # and what a number could be as a text has no bound
+        message = {"rule": "self.n > 0", "messageExpression": "'not ' + string(self.n)"}
+        found = await world.refused(world.define(obj({"n": INT}, message)))
+        assert found[0][1].endswith("x-kubernetes-validations[0].messageExpression")
+        assert found[0][2].startswith("Forbidden: estimated messageExpression cost exceeds budget")
+
+    within(steps)
+
+
+def test_lists_of_sets_and_maps_have_no_order() -> None:
+    async def steps(world: World) -> None:
+        named = obj({"name": TEXT, "port": INT}) | {"required": ["name"]}
+        ports = {
+            "type": "array",
+            "items": named,
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["name"],
+        }
+        names = {"type": "array", "items": TEXT, "x-kubernetes-list-type": "set"}
+        await world.define(
+            obj(
+                {"ports": ports, "more": ports, "names": names, "others": names},
+                "self.names == oldSelf.names",
+                "self.ports == oldSelf.ports",
+                "self.names + self.others == ['z', 'y', 'x'] && (self.names + self.others).size() == 3",
+                {"rule": "(oldSelf.more + self.more).map(p, p.port)[1] <= 3", "message": "merged"},
+            )
+        )
+        first, second = {"name": "a", "port": 1}, {"name": "b", "port": 2}
+        await world.create(
+            {"ports": [first, second], "more": [first, second], "names": ["x", "y"], "others": ["z", "y"]}
+        )
+        await world.change({"spec": {"ports": [second, first], "names": ["y", "x"], "others": ["z", "x"]}})
+        cause, _ = await world.refused(world.change({"spec": {"names": ["x", "w"]}}))
+        assert cause[2] == "Invalid value: failed rule: self.names == oldSelf.names"
+        (cause,) = await world.refused(world.change({"spec": {"ports": [second, first | {"port": 9}]}}))
+        assert cause[2] == "Invalid value: failed rule: self.ports == oldSelf.ports"
+        await world.change({"spec": {"more": [second | {"port": 3}, {"name": "c", "port": 9}]}})
+        (cause,) = await world.refused(world.change({"spec": {"more": [{"name": "c", "port": 9}, first]}}))
+        assert cause[2] == "Invalid value: merged"
 
     within(steps)
 
@@ -254,7 +374,7 @@ def test_rules_of_an_object_share_what_they_may_cost() -> None:
 def test_a_definition_with_too_much_to_compile_is_refused() -> None:
     async def steps(world: World) -> None:
         long = "self.n > 0" + " || self.n > 0" * 1000
-        (cause,) = await world.refused(world.define(obj({"n": INT}, *[long] * 4)))
-        assert "expressions of rules have more than 50000 characters together" in cause[2]
+        (cause,) = await world.refused(world.define(obj({"n": INT}, *[long] * 16)))
+        assert "expressions of rules have more than 200000 characters together" in cause[2]
 
     within(steps)

@@ -12,11 +12,11 @@ from fairlead.api.encoded import copied
 from fairlead.api.errors import BadRequest, InternalError
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj
+from fairlead.golang.patterns import BadPattern, compile_pattern
 from fairlead.server.crds import naming
 from fairlead.server.crds.custom import CustomKind, VersionSchema, custom_kind, resources_of
 from fairlead.server.crds.definition import STRATEGY
 from fairlead.server.crds.paths import PathError, compile_path
-from fairlead.server.crds.patterns import BadPattern, compile_pattern
 from fairlead.server.crds.pruning import fill_defaults, prune
 from fairlead.server.crds.scale import ScalePaths
 from fairlead.server.crds.schema import compile_schema

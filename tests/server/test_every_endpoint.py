@@ -16,10 +16,10 @@ import pytest
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.users import ADMIN, User, authenticated
+from fairlead.runtime.http.protocol import TRANSPORT, WRITABLE
 from fairlead.server.auth.authenticator import Credentials
 from fairlead.server.http.app import Application
 from fairlead.server.http.documents import Documents
-from fairlead.server.http.protocol import TRANSPORT, WRITABLE
 from fairlead.server.registry.registry import Registry
 from tests.registry_api import RegistryApi
 

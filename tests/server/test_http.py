@@ -13,9 +13,9 @@ from typing import Any, BinaryIO
 import pytest
 import yaml
 
-from fairlead.server.http.listener import Limits
+from fairlead.runtime.http.listener import Limits
+from fairlead.runtime.http.protocol import Patience
 from fairlead.server.http.negotiate import MAX_CLAUSES
-from fairlead.server.http.protocol import Patience
 from tests.server.http_world import (
     CONFIG_MAPS,
     JSON,

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from fairlead.api.objects import Obj
+from fairlead.runtime.http.protocol import TRANSPORT, WRITABLE
 from fairlead.runtime.loops import run
 from fairlead.server.assembly import Server
 from fairlead.server.auth.tokens import anybody
 from fairlead.server.http.app import Application
 from fairlead.server.http.documents import Documents
-from fairlead.server.http.protocol import TRANSPORT, WRITABLE
 from fairlead.store.memory import MemoryStore
 
 MAPS = "/api/v1/namespaces/default/configmaps"

@@ -17,6 +17,7 @@ from fairlead.api.resources import Resource
 from fairlead.api.users import INTERNAL_USER, User
 from fairlead.api.verbs import WriteOptions
 from fairlead.compose import Settings, simulation
+from fairlead.runtime.http.protocol import TRANSPORT, WRITABLE
 from fairlead.runtime.loops import run_virtual
 from fairlead.server.admission.base import AdmissionPlugin, Attributes, Operation
 from fairlead.server.assembly import Server
@@ -25,7 +26,6 @@ from fairlead.server.context import INTERNAL
 from fairlead.server.http.app import Application
 from fairlead.server.http.chain import CHAIN
 from fairlead.server.http.documents import Documents
-from fairlead.server.http.protocol import TRANSPORT, WRITABLE
 from fairlead.server.http.request_info import RequestInfo, request_info
 from fairlead.sim.nodes import NodeShape, uniform
 from fairlead.store.memory import MemoryStore

@@ -13,7 +13,8 @@ import pytest
 import yaml
 
 from fairlead.api.objects import Obj
-from fairlead.server.http import answers, pieces, streams
+from fairlead.runtime.http import pieces
+from fairlead.server.http import answers, streams
 from fairlead.server.http.transforms import Presenter
 from tests.server.http_world import CONFIG_MAPS, Complaints, Reply, Server, answer_on, serving_in_a_thread
 from tests.server.protobuf_reader import decoded, frames, without_kind

@@ -305,6 +305,16 @@ def test_what_is_refused_of_a_policy() -> None:
     async def steps(world: World) -> None:
         cases = [
             ({"expression": "object."}, "spec.validations[0].expression", "compilation failed: ERROR: <input>:1:8"),
+            (
+                {"expression": "object.metadata.name.matches('[')"},
+                "spec.validations[0].expression",
+                "compilation failed: ERROR: <input>:1:30: invalid matches argument",
+            ),
+            (
+                {"expression": "object.metadata.name.find('[') == ''"},
+                "spec.validations[0].expression",
+                "Internal error: program instantiation failed: error parsing regexp: missing closing ]: `[`",
+            ),
             ({"expression": "1"}, "spec.validations[0].expression", "must evaluate to bool"),
             ({"expression": "nope"}, "spec.validations[0].expression", "undeclared reference to 'nope'"),
             ({"expression": "params.x"}, "spec.validations[0].expression", "undeclared reference to 'params'"),

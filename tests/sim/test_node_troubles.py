@@ -6,7 +6,6 @@ import asyncio
 
 from fairlead.api.builtin import NODES, PODS
 from fairlead.api.objects import Obj
-from fairlead.cli.simulate import ReplayProgress, replay, summary_text
 from fairlead.compose import Settings, simulation
 from fairlead.runtime import rng
 from fairlead.runtime.clock import now
@@ -14,6 +13,8 @@ from fairlead.runtime.loops import run_virtual
 from fairlead.sim.nodes import NodeShape, uniform
 from fairlead.sim.openb import Arrival
 from fairlead.sim.report import RunObserver
+from fairlead.study.summary_text import summary_text
+from tests.studies import summary_of
 
 MEMORY = "sim.fairlead.dev/usage-memory"
 
@@ -44,7 +45,7 @@ def test_kills_evictions_refusals_and_pressure_are_counted() -> None:
     assert troubles["refused"] == {"OutOfcpu": 1}
     assert troubles["pressures"]["MemoryPressure"]["nodes"] == 1
     assert 300 <= troubles["pressures"]["MemoryPressure"]["seconds"] < 400
-    text = summary_text(summary | {"seed": 1}, 1.0)
+    text = summary_text(summary | {"seed": 1})
     assert "by node: 1 memory" in text
     assert "MemoryPressure: 1 node, " in text
 
@@ -62,13 +63,12 @@ def test_a_replay_tells_what_was_used_and_for_how_long_limits_throttled() -> Non
     plain["spec"]["nodeName"] = "node-2"
     settings = Settings(nodes=tuple(uniform(2, NodeShape("4", "4Gi"))))
     coming = [Arrival(0.0, each | {"apiVersion": "v1", "kind": "Pod"}) for each in (declared, plain)]
-    rng.seed(1)
-    summary = run_virtual(replay(settings, coming, 1000.0, ReplayProgress(2, is_quiet=True)))
+    summary = summary_of(settings, coming, 1000.0)
     assert 445 <= summary["nodeTroubles"]["throttledSeconds"] <= 451  # half of all but the first 100 s
     assert 0.23 < summary["used"]["memory"]["mean"] <= 0.26  # 1Gi and 1Gi of 8Gi
     assert 0.15 < summary["used"]["cpu"]["mean"] < 0.18  # 100m or 500m, and 1, of 8
     assert summary["used"]["cpu"]["peak"] == 0.1875
-    text = summary_text(summary | {"seed": 1}, 1.0)
+    text = summary_text(summary | {"seed": 1})
     assert "throttled: 7m" in text
     assert "  used                 mean    peak   over time\n  cpu " in text
 
@@ -77,6 +77,6 @@ def test_a_replay_in_which_nobody_declares_usage_says_nothing_of_it() -> None:
     plain: Obj = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "plain"}}
     plain["spec"] = pod("plain", "", requests={"cpu": "2"})["spec"]
     settings = Settings(nodes=tuple(uniform(1, NodeShape("4", "4Gi"))))
-    summary = run_virtual(replay(settings, [Arrival(0.0, plain)], 1000.0, ReplayProgress(1, is_quiet=True)))
+    summary = summary_of(settings, [Arrival(0.0, plain)], 1000.0)
     assert (summary["used"], summary["nodeTroubles"]["throttledSeconds"]) == ({}, 0.0)
-    assert "  used " not in summary_text(summary | {"seed": 1}, 1.0)
+    assert "  used " not in summary_text(summary | {"seed": 1})

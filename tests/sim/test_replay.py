@@ -8,22 +8,19 @@ from pathlib import Path
 import pytest
 
 from fairlead.api.objects import Obj
-from fairlead.cli.simulate import ReplayProgress, replay, run_seconds
 from fairlead.compose import Settings
-from fairlead.runtime import rng
-from fairlead.runtime.loops import run_virtual
 from fairlead.sim.behaviour import LIFETIME_SECONDS
+from fairlead.sim.durations import seconds_of
 from fairlead.sim.nodes import NodeShape, uniform
 from fairlead.sim.openb import Arrival, read_nodes, read_pods
 from tests.conftest import SHARED
+from tests.studies import summary_of
 
 TRACE = SHARED / "data" / "openb"
 
 
 def simulated(nodes: int, arrivals: list[Arrival], limit: float | None = None, seed: int = 1) -> Obj:
-    rng.seed(seed)
-    settings = Settings(nodes=tuple(uniform(nodes, NodeShape("2", "4Gi"))))
-    return run_virtual(replay(settings, arrivals, limit, ReplayProgress(len(arrivals), is_quiet=True)))
+    return summary_of(Settings(nodes=tuple(uniform(nodes, NodeShape("2", "4Gi")))), arrivals, limit, seed)
 
 
 def job(name: str, at: float, lifetime: float, cpu: str = "1") -> Arrival:
@@ -81,17 +78,16 @@ def test_a_run_is_over_when_a_pod_can_only_go_round_and_round(image: str, caplog
 
 @pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("90", 90), ("1d12h", 129600), ("15m", 900)])
 def test_durations_are_read_as_people_write_them(text: str, seconds: float) -> None:
-    assert run_seconds(text) == seconds
+    assert seconds_of(text) == seconds
 
 
 @pytest.mark.trace
 @pytest.mark.skipif(not TRACE.exists(), reason="../shared/data/openb is not here")
 def test_the_production_trace_replays_with_the_same_digest_every_time() -> None:
     def run() -> Obj:
-        rng.seed(1)
         settings = Settings(nodes=tuple(read_nodes(Path(TRACE, "openb_node_list_all_node.csv"))))
         arrivals = read_pods(Path(TRACE, "openb_pod_list_default.csv"))[:1500]
-        return run_virtual(replay(settings, arrivals, None, ReplayProgress(0, is_quiet=True)))
+        return summary_of(settings, arrivals)
 
     first, second = run(), run()
     assert first["placed"] == 1500

@@ -7,10 +7,12 @@ overload remains is that function. Only where a type is `dyn` do values choose a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from fairlead.cel import macros
 from fairlead.cel.errors import CelError, TooCostlyError
+from fairlead.cel.functions import costs
 from fairlead.cel.functions.overloads import Overload
 from fairlead.cel.functions.table import OVERLOADS
 from fairlead.cel.scope import METER, Compiled, Findings, Frame, Run, Scope
@@ -22,6 +24,7 @@ from fairlead.cel.types import (
     DYN,
     INT,
     NULL,
+    OPEN,
     STRING,
     TYPE,
     UINT,
@@ -29,6 +32,7 @@ from fairlead.cel.types import (
     ObjectType,
     Type,
     accepts,
+    are_alike,
     fits,
     list_of,
     map_of,
@@ -38,13 +42,14 @@ from fairlead.cel.types import (
 )
 from fairlead.cel.values import NONE, OptionalValue, TypeName, Uint, map_key, some, type_name
 
-_LIST_WEIGHT: Final = 10
-_MAP_WEIGHT: Final = 30
-_OBJECT_WEIGHT: Final = 40
-_TYPE_NAMES: Final = {
-    "bool": "bool", "int": "int", "uint": "uint", "double": "double", "string": "string", "bytes": "bytes",
-    "list": "list", "map": "map", "null_type": "null_type", "type": "type",
-}  # fmt: skip
+#: Names that stand for types.
+_TYPE_NAMES: Final = frozenset(
+    (
+        *("bool", "int", "uint", "double", "string", "bytes", "list", "map", "null_type", "type", "optional_type"),
+        *("google.protobuf.Timestamp", "google.protobuf.Duration", "net.IP", "net.CIDR"),
+        *("kubernetes.Quantity", "kubernetes.URL", "kubernetes.Semver", "kubernetes.NamedFormat"),
+    )
+)
 _LITERALS: Final[Mapping[type, Type]] = {
     bool: BOOL,
     int: INT,
@@ -54,6 +59,8 @@ _LITERALS: Final[Mapping[type, Type]] = {
     bytes: BYTES,
     type(None): NULL,
 }
+#: From how many elements or characters on it is remembered what a value was read as.
+_LONG: Final = 64
 _UNKNOWN: Final = Compiled(DYN, lambda frame: None, 0)
 
 
@@ -64,8 +71,16 @@ class Compiler:
         self.scope = scope
         self.findings = Findings()
         self._objects = objects
+        #: The type of each node, and what each call may be, by the ids of the nodes.
+        self.types: dict[int, Type] = {}
+        self.calls: dict[int, Sequence[Overload]] = {}
 
     def compile(self, node: Node) -> Compiled:
+        found = self._compiled(node)
+        self.types[id(node)] = found.type
+        return found
+
+    def _compiled(self, node: Node) -> Compiled:
         match node:
             case Literal():
                 value = node.value
@@ -100,7 +115,7 @@ class Compiler:
             place, type_ = found
             return Compiled(type_, lambda frame: frame[place], 1)
         if node.name in _TYPE_NAMES:
-            value = TypeName(_TYPE_NAMES[node.name])
+            value = TypeName(node.name)
             return Compiled(TYPE, lambda frame: value, 1)
         self.findings.add(node.at, f"undeclared reference to '{node.name}' (in container '')")
         return _UNKNOWN
@@ -108,6 +123,8 @@ class Compiler:
     def _select(self, node: Select) -> Compiled:
         if isinstance(node.operand, Ident) and self.scope.find(f"{node.operand.name}.{node.field}"):
             return self._ident(Ident(f"{node.operand.name}.{node.field}", node.at))
+        if (name := self._qualified(node)) in _TYPE_NAMES:
+            return self._ident(Ident(name, node.at))
         operand = self.compile(node.operand)
         type_, is_chained = operand.type, False
         if type_.name == "optional_type":
@@ -143,7 +160,7 @@ class Compiler:
         ]
         element_type = DYN if is_mixed else self._common(types, [element.at for element in node.elements])
         runs, optionals = [part.run for part in parts], node.optionals
-        weight = _LIST_WEIGHT + sum(part.weight for part in parts)
+        weight = costs.NEW_LIST + sum(part.weight for part in parts)
 
         def run(frame: Frame) -> list[Any]:
             if not optionals:
@@ -169,10 +186,10 @@ class Compiler:
     def _common(self, types: Sequence[Type], places: Sequence[int]) -> Type:
         """The one type of all elements."""
         if not types:
-            return DYN
+            return OPEN
         common = types[0]
         for type_, at in zip(types[1:], places[1:], strict=True):
-            if not fits(common, type_):
+            if not are_alike(common, type_):
                 self.findings.add(at, f"expected type '{common}' but found '{type_}'")
                 return DYN
             common = more_general(common, type_)
@@ -187,7 +204,7 @@ class Compiler:
             self._held(value, entry.is_optional, entry.value.at)
             for value, entry in zip(values, node.entries, strict=True)
         ]
-        weight = _MAP_WEIGHT + sum(part.weight for part in (*keys, *values))
+        weight = costs.NEW_MAP + sum(part.weight for part in (*keys, *values))
         entries = [
             (key.run, value.run, entry.is_optional)
             for key, value, entry in zip(keys, values, node.entries, strict=True)
@@ -214,7 +231,7 @@ class Compiler:
             self.findings.add(node.at, f"undeclared reference to '{node.type_name}' (in container '')")
             return _UNKNOWN
         entries: list[tuple[str, Run, bool]] = []
-        weight = _OBJECT_WEIGHT
+        weight = costs.NEW_OBJECT
         for entry in node.entries:
             assert isinstance(entry.key, Ident)
             value, declared = self.compile(entry.value), type_.fields.get(entry.key.name)
@@ -265,28 +282,27 @@ class Compiler:
         for argument in node.arguments:
             if function == "format" and isinstance(argument, ListLiteral):
                 parts.append(self._list(argument, is_mixed=True))
+                self.types[id(argument)] = parts[-1].type
             else:
                 parts.append(self.compile(argument))
-        known = OVERLOADS.get(function)
-        if known is None:
+        if function not in OVERLOADS:
             self.findings.add(node.at, f"undeclared reference to '{function}' (in container '')")
             return _UNKNOWN
-        return self._chosen(node, function, known, parts, is_method=target is not None)
+        return self.call(node, function, parts, is_method=target is not None)
 
     def _qualified(self, target: Node) -> str:
-        """The name of a namespace of functions; "" if the target is a value."""
+        """The name of a type, or of a namespace of functions; "" if the target is a value."""
         if isinstance(target, Ident):
             return "" if self.scope.find(target.name) else target.name
         if isinstance(target, Select) and not target.is_test and (name := self._qualified(target.operand)):
             return f"{name}.{target.field}"
         return ""
 
-    def _chosen(
-        self, node: Call, function: str, known: Sequence[Overload], parts: Sequence[Compiled], *, is_method: bool
-    ) -> Compiled:
+    def call(self, node: Call | Macro, function: str, parts: Sequence[Compiled], *, is_method: bool) -> Compiled:
+        """The call of a known function; the target of a method is the first part."""
         types = [part.type for part in parts]
         remaining: list[tuple[Overload, Type]] = []
-        for overload in known:
+        for overload in OVERLOADS[function]:
             if overload.is_method != is_method or len(overload.parameters) != len(types):
                 continue
             bindings = Bindings()
@@ -296,9 +312,10 @@ class Compiler:
             applied = shown(types[1:], types[0]) if is_method else shown(types)
             self.findings.add(node.at, f"found no matching overload for '{function}' applied to '{applied}'")
             return _UNKNOWN
+        overloads = self.calls[id(node)] = [overload for overload, _ in remaining]
         results = {result for _, result in remaining}
         weight = 1 + sum(part.weight for part in parts)
-        run = _called([overload for overload, _ in remaining], [part.run for part in parts], types)
+        run = _called(overloads, _written(node), [part.run for part in parts], types)
         return Compiled(results.pop() if len(results) == 1 else DYN, run, weight)
 
     def _conditional(self, node: Call) -> Compiled:
@@ -347,7 +364,16 @@ def _selected(operand: Run, key: str) -> Run:
 
 
 def _read(select: Run, read: Callable[[Any], Any]) -> Run:
-    return lambda frame: read(select(frame))
+    def run(frame: Frame) -> Any:
+        value = select(frame)
+        if not isinstance(value, list | dict | str) or len(value) < _LONG:
+            return read(value)
+        known = frame[METER].read
+        if (found := known.get(id(value))) is None:
+            found = known[id(value)] = (read(value), value)
+        return found[0]
+
+    return run
 
 
 def _no_such(value: Any, key: str) -> CelError:
@@ -425,13 +451,26 @@ def _joined(parts: Sequence[Run], *, decisive: bool) -> Run:
     return run
 
 
-def _called(overloads: Sequence[Overload], parts: Sequence[Run], types: Sequence[Type]) -> Run:
+def _written(node: Call | Macro) -> Any:
+    """The second argument of a call, the target of a method being the first, if it is written out."""
+    if not isinstance(node, Call):
+        return None
+    parts = node.arguments if node.target is None else (node.target, *node.arguments)
+    return parts[1].value if len(parts) == 2 and isinstance(parts[1], Literal) else None
+
+
+def _called(overloads: Sequence[Overload], written: Any, parts: Sequence[Run], types: Sequence[Type]) -> Run:
     only = overloads[0]
+    if only.is_lazy:
+        return _lazily(only.call, *parts)
     is_certain = len(overloads) == 1 and all(
         given != DYN or not wanted.classes for wanted, given in zip(only.parameters, types, strict=True)
     )
     if not is_certain:
         return _dispatched(overloads, parts)
+    if only.prepare is not None and written is not None:
+        with suppress(CelError):  # which is told when the expression is whole (`literals.py`)
+            return _prepared(*only.prepare(written), parts[0])
     if only.cost is not None:
         return _metered(only.call, only.cost, parts)
     call = only.call
@@ -442,6 +481,20 @@ def _called(overloads: Sequence[Overload], parts: Sequence[Run], types: Sequence
         left, right = parts
         return lambda frame: call(left(frame), right(frame))
     return lambda frame: call(*[part(frame) for part in parts])
+
+
+def _lazily(call: Callable[..., Any], first: Run, second: Run) -> Run:
+    """The call gets what it may not need as something to be asked."""
+    return lambda frame: call(first(frame), lambda: second(frame))
+
+
+def _prepared(call: Callable[[Any], Any], cost: Callable[[Any], int], only: Run) -> Run:
+    def run(frame: Frame) -> Any:
+        argument = only(frame)
+        frame[METER].take(cost(argument))
+        return call(argument)
+
+    return run
 
 
 def _metered(call: Callable[..., Any], cost: Callable[..., int], parts: Sequence[Run]) -> Run:

@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from fairlead.cel import literals
 from fairlead.cel.compiling import Compiler
-from fairlead.cel.errors import CelError, CompileError
+from fairlead.cel.errors import CelError, CompileError, ProgramError
+from fairlead.cel.estimating import estimated_cost
 from fairlead.cel.parsing import parse
 from fairlead.cel.scope import Compiled, Meter, Scope
+from fairlead.cel.sizes import Place
 from fairlead.cel.syntax import Node, idents
 from fairlead.cel.types import ObjectType, Type, fits
 
@@ -24,16 +27,23 @@ PER_CALL_LIMIT: Final = 1_000_000
 class Program:
     """A compiled expression."""
 
-    def __init__(self, source: str, node: Node, compiled: Compiled, places: Mapping[str, int], size: int) -> None:
+    def __init__(
+        self, source: str, node: Node, compiler: Compiler, compiled: Compiled, places: Mapping[str, int]
+    ) -> None:
         self.source = source
+        self._node, self._types, self._calls = node, compiler.types, compiler.calls
         self.type = compiled.type
         #: What it costs at least.
         self.weight = compiled.weight
         #: The declared variables that it reads.
         read = idents(node)
         self.names = frozenset(name for name in places if name.partition(".")[0] in read)
-        self._run, self._size = compiled.run, size
+        self._run, self._size = compiled.run, compiler.scope.size
         self._places = {name: place for name, place in places.items() if name in self.names}
+
+    def estimated_cost(self, root: Place) -> int:
+        """What it can cost at most, if its variables are as large as is declared there."""
+        return estimated_cost(self._node, self._types, self._calls, root)
 
     def evaluate(self, variables: Mapping[str, Any], budget: int = PER_CALL_LIMIT) -> Any:
         """The value; CelError says why there is none."""
@@ -66,11 +76,15 @@ class Environment:
         places = {name: index for index, name in enumerate(self._variables, 1)}
         compiler = Compiler(scope, self._objects)
         found = compiler.compile(node)
-        if compiler.findings.errors:
-            raise CompileError(source, compiler.findings.errors)
+        if wrong := compiler.findings.errors or list(literals.faults(node)):
+            raise CompileError(source, wrong)
         if wanted and not any(fits(type_, found.type) for type_ in wanted):
             raise WrongTypeError(found.type)
-        return Program(source, node, found, places, scope.size)
+        try:
+            literals.check_constants(node)
+        except CelError as error:
+            raise ProgramError(error) from None
+        return Program(source, node, compiler, found, places)
 
 
 class WrongTypeError(ValueError):

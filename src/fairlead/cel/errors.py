@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import ClassVar, Final
 
 #: How many errors of one expression are told.
 MOST_ERRORS: Final = 100
@@ -21,9 +21,24 @@ class TooCostlyError(CelError):
 class CompileError(Exception):
     """An expression cannot be compiled. `str` of it is as cel-go prints it, with the source and a mark below it."""
 
+    #: What did not work, as Kubernetes' messages call it.
+    step: ClassVar[str] = "compilation failed"
+
     def __init__(self, source: str, found: list[tuple[int, str]]) -> None:
-        self.found = found[:MOST_ERRORS]
-        super().__init__("\n".join(_shown(source, at, text) for at, text in self.found))
+        in_order = sorted(found, key=lambda entry: entry[0])
+        told = [_shown(source, at, text) for at, text in in_order[:MOST_ERRORS]]
+        if len(found) > MOST_ERRORS:
+            told.append(f"{len(found) - MOST_ERRORS} more errors were truncated")
+        super().__init__("\n".join(told))
+
+
+class ProgramError(CompileError):
+    """An expression is sound, and cannot be evaluated whatever the variables are: a constant part has no value."""
+
+    step = "program instantiation failed"
+
+    def __init__(self, why: CelError) -> None:
+        Exception.__init__(self, str(why))
 
 
 def _shown(source: str, at: int, text: str) -> str:

@@ -1,4 +1,4 @@
-"""Macros: what walks over the elements of a list or the keys of a map, and what names a value."""
+"""Macros: what walks over the elements of a list or the keys of a map, and what names the value of an optional."""
 
 from __future__ import annotations
 
@@ -6,24 +6,29 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from fairlead.cel.errors import CelError, TooCostlyError
+from fairlead.cel.functions import costs
+from fairlead.cel.functions.lists import SORT_BY_KEYS
 from fairlead.cel.scope import METER, Compiled, Frame, Run
-from fairlead.cel.syntax import Macro
+from fairlead.cel.syntax import Literal, Macro, MapLiteral, ObjectLiteral
 from fairlead.cel.types import BOOL, DYN, INT, Type, list_of, map_of, optional_of
 from fairlead.cel.values import NONE, OptionalValue, from_map_key, keys_of, map_key, some, type_name
 
 if TYPE_CHECKING:
     from fairlead.cel.compiling import Compiler
 
+#: Where `sortBy` keeps its list: no expression can name it.
+_SORTED: Final = "@sorted"
 _TESTS: Final = ("all", "exists", "exists_one", "existsOne", "filter")
 
 
 def compiled(compiler: Compiler, node: Macro) -> Compiled:
     """The closure of a macro."""
     target = compiler.compile(node.target)
-    if node.name == "bind":
-        return _bound(compiler, node, target)
     if node.name in ("optMap", "optFlatMap"):
         return _opt_mapped(compiler, node, target)
+    if node.name == "sortBy" and isinstance(node.target, Literal | MapLiteral | ObjectLiteral):
+        text = "sortBy can only be applied to a list, identifier, comprehension, call or select expression"
+        compiler.findings.add(node.target.at, text)
     types = _element_types(compiler, node, target)
     declared = [compiler.scope.declare(name, type_) for name, type_ in zip(node.variables, types, strict=True)]
     bodies = [compiler.compile(body) for body in node.bodies]
@@ -33,11 +38,13 @@ def compiled(compiler: Compiler, node: Macro) -> Compiled:
     for body, source in zip(conditions, node.bodies, strict=False):
         compiler.expect(body, BOOL, source.at)
     places = [place for place, _ in declared]
-    weight = 1 + sum(body.weight for body in bodies)
-    walk = _walk(target.run, places, weight)
+    if node.name == "sortBy":
+        return _sorted(compiler, node, target, bodies[0], places)
+    start, each, end = costs.macro(node.name, [body.weight for body in bodies])
+    walk = _walk(target.run, places, each)
     runs = [body.run for body in bodies]
     result, run = _MACROS[node.name](target.type, types, bodies, walk, runs, places)
-    return Compiled(result, run, target.weight + 1)
+    return Compiled(result, run, target.weight + start + end)
 
 
 def _element_types(compiler: Compiler, node: Macro, target: Compiled) -> list[Type]:
@@ -177,6 +184,25 @@ def _entries(
     return last if last.name == "map" else map_of(DYN, DYN), run
 
 
+def _sorted(compiler: Compiler, node: Macro, target: Compiled, key: Compiled, places: list[int]) -> Compiled:
+    """`sortBy`: the elements in the order of what the body makes of each."""
+    kept, before = compiler.scope.declare(_SORTED, target.type)
+    compiler.scope.restore(_SORTED, before)
+    give, make = target.run, key.run
+    start, each, end = costs.macro("map", [key.weight])
+
+    def listed(frame: Frame) -> Any:
+        frame[kept] = give(frame)
+        return frame[kept]
+
+    walk = _walk(lambda frame: frame[kept], places, each)
+    parts = [
+        Compiled(target.type, listed, target.weight),
+        Compiled(list_of(key.type), lambda frame: [make(frame) for _ in walk(frame)], start + end),
+    ]
+    return compiler.call(node, SORT_BY_KEYS, parts, is_method=True)
+
+
 _MACROS: Final[dict[str, Callable[..., _Made]]] = {
     "all": _decided(False),
     "exists": _decided(True),
@@ -188,20 +214,6 @@ _MACROS: Final[dict[str, Callable[..., _Made]]] = {
     "transformMap": _mapped,
     "transformMapEntry": _entries,
 }
-
-
-def _bound(compiler: Compiler, node: Macro, value: Compiled) -> Compiled:
-    (name,), (source,) = node.variables, node.bodies
-    place, before = compiler.scope.declare(name, value.type)
-    body = compiler.compile(source)
-    compiler.scope.restore(name, before)
-    give, use = value.run, body.run
-
-    def run(frame: Frame) -> Any:
-        frame[place] = give(frame)
-        return use(frame)
-
-    return Compiled(body.type, run, value.weight + body.weight + 1)
 
 
 def _opt_mapped(compiler: Compiler, node: Macro, target: Compiled) -> Compiled:

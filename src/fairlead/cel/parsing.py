@@ -29,8 +29,8 @@ from fairlead.cel.syntax import (
 )
 from fairlead.cel.values import Uint
 
-#: The longest expression that is read, in characters. cel-go reads 100,000; a parser in Python is slower.
-MOST_CHARACTERS: Final = 20_000
+#: The longest expression that is read, in characters (cel-go's default).
+MOST_CHARACTERS: Final = 100_000
 _RESERVED: Final = frozenset(
     (
         *("as", "break", "const", "continue", "else", "for", "function", "if", "import"),
@@ -50,6 +50,7 @@ _MACROS: Final[dict[str, set[tuple[int, int]]]] = {
     "transformMapEntry": {(2, 1), (2, 2)},
     "optMap": {(1, 1)},
     "optFlatMap": {(1, 1)},
+    "sortBy": {(1, 1)},
 }
 _ESCAPE: Final = re.compile(
     r"\\(x[0-9a-fA-F]{2}|X[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2}|.)", re.S
@@ -162,8 +163,6 @@ class _Builder(Transformer[Token, Node]):
         return Call("_[?_]", (operand, key), _at(bracket))
 
     def method(self, target: Node, dot: Token, name: Token, paren: Token, arguments: _Arguments) -> Node:
-        if isinstance(target, Ident) and target.name == "cel" and name == "bind":
-            return _bind(arguments, _at(paren))
         if name in _MACROS and (found := _macro(str(name), target, arguments, _at(paren))) is not None:
             return found
         return Call(str(name), tuple(arguments), _at(paren), target)
@@ -192,9 +191,8 @@ class _Builder(Transformer[Token, Node]):
     def rooted_ident(self, dot: Token, name: Token) -> Node:
         return Ident(str(name), _at(dot))
 
-    def list_literal(self, elements: Sequence[_Optional]) -> Node:
-        at = elements[0][1].at if elements else 0
-        return _list(elements, at)
+    def list_literal(self, bracket: Token, elements: Sequence[_Optional]) -> Node:
+        return _list(elements, _at(bracket))
 
     def list_with_optional(self, bracket: Token, first: Node, *others: Any) -> Node:
         return _list([(True, first), *(_plain(other) for other in others)], _at(bracket))
@@ -251,14 +249,14 @@ class _Builder(Transformer[Token, Node]):
         body = text.replace("b", "", 1) if text[0] == "b" or text[1] == "b" else text.replace("B", "", 1)
         return Literal(_bytes(body, _at(text)), _at(text))
 
-    def true_literal(self) -> Node:
-        return Literal(True, 0)
+    def true_literal(self, text: Token) -> Node:
+        return Literal(True, _at(text))
 
-    def false_literal(self) -> Node:
-        return Literal(False, 0)
+    def false_literal(self, text: Token) -> Node:
+        return Literal(False, _at(text))
 
-    def null_literal(self) -> Node:
-        return Literal(None, 0)
+    def null_literal(self, text: Token) -> Node:
+        return Literal(None, _at(text))
 
 
 def _at(token: Token) -> int:
@@ -288,12 +286,6 @@ def _check_range(node: Node) -> None:
     """The smallest int has no positive counterpart: its digits are valid after a minus alone."""
     if isinstance(node, Literal) and type(node.value) is int and node.value > _INT_MAX:
         raise _BadSyntax(node.at, "invalid int literal")
-
-
-def _bind(arguments: _Arguments, at: int) -> Node:
-    if len(arguments) != 3 or not isinstance(arguments[0], Ident):
-        raise _BadSyntax(at, "cel.bind() variable names must be simple identifiers")
-    return Macro("bind", arguments[1], (arguments[0].name,), (arguments[2],), at)
 
 
 def _macro(name: str, target: Node, arguments: _Arguments, at: int) -> Node | None:

@@ -25,7 +25,7 @@ from fairlead.cel.types import (
     list_of,
     map_of,
 )
-from fairlead.cel.values import Duration, Timestamp
+from fairlead.cel.values import Duration, KeyedList, Timestamp
 
 Schema: TypeAlias = Mapping[str, Any]
 Reader: TypeAlias = Callable[[Any], Any]
@@ -100,15 +100,20 @@ def reader(schema: Schema) -> Reader | None:
             return _double
         case "array":
             items = schema.get("items")
-            return _each(reader(items)) if isinstance(items, dict) else None
+            return _list(schema, reader(items)) if isinstance(items, dict) else None
         case "object" if not schema.get("properties"):
             values = schema.get("additionalProperties")
             return _each_value(reader(values)) if isinstance(values, dict) else None
     return None
 
 
-def _each(read: Reader | None) -> Reader | None:
-    return None if read is None else lambda values: [read(value) for value in values]
+def _list(schema: Schema, read: Reader | None) -> Reader | None:
+    type_, keys = schema.get("x-kubernetes-list-type"), tuple(schema.get("x-kubernetes-list-map-keys") or ())
+    if type_ not in ("set", "map"):
+        return None if read is None else lambda values: [read(value) for value in values]
+    if read is None:
+        return lambda values: KeyedList(values, keys)
+    return lambda values: KeyedList([read(value) for value in values], keys)
 
 
 def _each_value(read: Reader | None) -> Reader | None:

@@ -16,13 +16,19 @@ Run: TypeAlias = Callable[[Frame], Any]
 METER: Final = 0
 
 
+#: Values of a schema that were read already, by the ids of their JSON, which is kept with them.
+Read: TypeAlias = dict[int, tuple[Any, Any]]
+
+
 class Meter:
     """How much an evaluation may still cost, in Kubernetes' units: about one for each node that is evaluated."""
 
-    __slots__ = ("left",)
+    __slots__ = ("left", "read")
 
-    def __init__(self, budget: int) -> None:
+    def __init__(self, budget: int, read: Read | None = None) -> None:
         self.left = budget
+        #: Several evaluations about one object may share it: a long list is read once, however often it is named.
+        self.read: Read = {} if read is None else read
 
     def take(self, cost: int) -> None:
         self.left -= cost

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -85,7 +86,7 @@ class ObjectLiteral:
 
 @dataclass(frozen=True, slots=True)
 class Macro:
-    """A macro over the elements of `target`: `all`, `map` and so on, with one variable or two; `bind` has a value."""
+    """A macro over the elements of `target`: `all`, `map` and so on, with one variable or two."""
 
     name: str
     target: Node
@@ -99,14 +100,16 @@ Node: TypeAlias = Literal | Ident | Select | Call | Logic | ListLiteral | MapLit
 
 def idents(node: Node) -> set[str]:
     """The names that stand for values anywhere in a tree."""
-    found: set[str] = set()
+    return {found.name for found in walked(node) if isinstance(found, Ident)}
+
+
+def walked(node: Node) -> Iterator[Node]:
+    """A node and all below it: each before what is in it, from left to right."""
     waiting: list[Node] = [node]
     while waiting:
         current = waiting.pop()
-        if isinstance(current, Ident):
-            found.add(current.name)
-        waiting.extend(parts(current))
-    return found
+        yield current
+        waiting.extend(reversed(parts(current)))
 
 
 def parts(node: Node) -> tuple[Node, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from fairlead.cel.values import Duration, Opaque, OptionalValue, Timestamp, TypeName, Uint
+from fairlead.cel.values import Duration, KeyedList, Opaque, OptionalValue, Timestamp, TypeName, Uint
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,8 @@ class ObjectField:
 
 
 DYN: Final = Type("dyn")
+#: Of what nothing is known yet, as of the elements of `[]`. It is equal to `dyn`, and anything may stand beside it.
+OPEN: Final = Type("dyn")
 BOOL: Final = Type("bool", (), (bool,))
 INT: Final = Type("int", (), (int,))
 UINT: Final = Type("uint", (), (Uint,))
@@ -66,7 +68,7 @@ _NEVER_NULL: Final = (BOOL, INT, UINT, DOUBLE, STRING, BYTES)
 
 
 def list_of(element: Type) -> Type:
-    return Type("list", (element,), (list,))
+    return Type("list", (element,), (list, KeyedList))
 
 
 def map_of(key: Type, value: Type) -> Type:
@@ -120,9 +122,9 @@ class Bindings:
         return True
 
     def resolved(self, type_: Type) -> Type:
-        """The type with its parameters put in; a parameter that stands for nothing is `dyn`."""
+        """The type with its parameters put in."""
         if type_ in _PARAMETERS:
-            return self._types.get(type_, DYN)
+            return self._types.get(type_, OPEN)
         if type_.of:
             return Type(type_.name, tuple(self.resolved(part) for part in type_.of), type_.classes)
         return type_
@@ -132,8 +134,17 @@ def fits(wanted: Type, given: Type) -> bool:
     return Bindings().fit(wanted, given)
 
 
+def are_alike(left: Type, right: Type) -> bool:
+    """Whether both may be elements of one literal: what is known of the one is known of the other."""
+    if left is OPEN or right is OPEN:
+        return True
+    return fits(left, right) and (left in (DYN, NULL)) == (right in (DYN, NULL))
+
+
 def more_general(left: Type, right: Type) -> Type:
     """The one of two types that fit that says less; null says nothing where something else may stand."""
+    if left is OPEN or right is OPEN:
+        return right if left is OPEN else left
     if left == right or right == NULL:
         return left
     if left == NULL:

@@ -63,6 +63,45 @@ def some(value: Any) -> OptionalValue:
     return OptionalValue(value, True)
 
 
+class KeyedList(list[Any]):
+    """A list whose order means nothing (`x-kubernetes-list-type`): no two elements are alike in those fields.
+
+    Without fields they are told apart by themselves: a set. Two are equal in any order; `+` puts what the other has in
+    the place of what is alike, and the rest behind.
+    """
+
+    __slots__ = ("keys",)
+
+    def __init__(self, values: Iterable[Any], keys: tuple[str, ...] = ()) -> None:
+        super().__init__(values)
+        self.keys = keys
+
+    def by_identity(self, values: Iterable[Any]) -> dict[Any, Any]:
+        """Values by what tells them apart."""
+        if not self.keys:
+            return {_hashable(value): value for value in values}
+        return {tuple(_hashable(value.get(key)) for key in self.keys): value for value in values}
+
+    def merged(self, other: list[Any]) -> KeyedList:
+        mine, more = self.by_identity(self), self.by_identity(other)
+        return KeyedList((mine | (more if self.keys else more | mine)).values(), self.keys)
+
+    def equals(self, other: list[Any]) -> bool:
+        if len(self) != len(other):
+            return False
+        mine = self.by_identity(self)
+        return all(key in mine and equal(mine[key], value) for key, value in self.by_identity(other).items())
+
+
+def _hashable(value: Any) -> Any:
+    """A value as a key of a dict; 1 and true are two."""
+    if isinstance(value, dict):
+        return frozenset((key, _hashable(item)) for key, item in value.items())
+    if isinstance(value, list):
+        return tuple(map(_hashable, value))
+    return (value,) if type(value) is bool else value
+
+
 @dataclass(frozen=True, slots=True)
 class TypeName:
     """A type as a value, as `type(x)` gives it."""
@@ -121,6 +160,8 @@ def equal(left: Any, right: Any) -> bool:
     if isinstance(left, list):
         if not isinstance(right, list) or len(left) != len(right):
             return False
+        if isinstance(left, KeyedList):
+            return left.equals(right)
         return all(equal(a, b) for a, b in zip(left, right, strict=True))
     if isinstance(left, dict):
         if not isinstance(right, dict) or len(left) != len(right):
@@ -151,6 +192,7 @@ _NAMES: Final[Mapping[type, str]] = {
     bytes: "bytes",
     type(None): "null_type",
     list: "list",
+    KeyedList: "list",
     dict: "map",
     Timestamp: "google.protobuf.Timestamp",
     Duration: "google.protobuf.Duration",

@@ -14,8 +14,8 @@ import click
 
 from fairlead.api.errors import ApiError
 from fairlead.client.unreachable import Unreachable
+from fairlead.runtime.http.listener import LOOPBACK_ADDRESS
 from fairlead.server.codec.schemas import DefinitionsMissing
-from fairlead.server.http.listener import LOOPBACK_ADDRESS
 from fairlead.server.registry.restore import Unrestorable
 from fairlead.store.base import StoreUnavailable
 from fairlead.store.database import Damaged, WrongFormat

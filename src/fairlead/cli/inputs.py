@@ -11,7 +11,8 @@ from pathlib import Path
 from fairlead.api.encoded import copied
 from fairlead.api.objects import Obj, metadata
 from fairlead.golang import yaml as goyaml
-from fairlead.scheduler.configuration import Configuration, load
+from fairlead.scheduler.configuration import Configuration
+from fairlead.scheduler.configuration_file import read_configuration
 from fairlead.server.admission.chain import PLUGIN_NAMES
 from fairlead.server.admission.configuration import UNCONFIGURED, AdmissionConfiguration
 from fairlead.server.admission.configuration import load as load_admission_configuration
@@ -20,6 +21,8 @@ from fairlead.server.registry.restore import Restored, Unrestorable, check
 from fairlead.sim import manifests, openb
 from fairlead.sim.nodes import NodeShape, kubelet_nodes
 from fairlead.sim.openb import Arrival
+from fairlead.sim.workloads import generators
+from fairlead.sim.workloads.mapping import read_mapped, read_mapping
 
 #: The default number of nodes.
 DEFAULT_NODES = 3
@@ -47,19 +50,49 @@ def node_objects(path: Path | None, imported: Iterable[Obj], count: int | None, 
     return nodes
 
 
-def arrivals(path: Path) -> list[Arrival]:
-    """The pods of a file and when they are created; those of a manifest all at once."""
+def arrivals(path: Path, mapping: Path | None = None) -> list[Arrival]:
+    """The pods of a file and when they are created; those of a manifest all at once.
+
+    `mapping` says what the columns of a table mean, other than those of openb.
+    """
     if path.suffix == ".csv":
-        return openb.read_pods(path)
-    pods = [manifests.portable(obj) for obj in manifests.read(path)]
+        if mapping is None:
+            return openb.read_pods(path)
+        return read_mapped(path, read_mapping(_document(mapping, "ArrivalMapping")))
+    if mapping is not None:
+        raise ValueError(f"{mapping} is for tables (CSV), and {path} is none")
+    found: list[Arrival] = []
+    pods = []
+    for document in manifests.read(path):
+        if document["kind"] == generators.KIND:
+            try:
+                found += generators.generated(document)
+            except ValueError as problem:
+                raise ValueError(f"{path}: {problem}") from None
+        else:
+            pods.append(manifests.portable(document))
     for obj in pods:
         if obj["kind"] != "Pod":
             name = metadata(obj).get("name")
             raise ValueError(f"{path} holds {obj['kind']} {name}, but only pods arrive: load others with --import")
-    if not pods:
+    if not pods and not found:
         raise ValueError(f"{path} holds no Pod")
     _check(path, pods)
-    return [Arrival(0.0, pod) for pod in pods]
+    return [Arrival(0.0, pod) for pod in pods] + found
+
+
+def _document(path: Path, kind: str) -> Obj:
+    document = next(goyaml.strict_documents(path.read_bytes()), None)
+    if not isinstance(document, dict) or document.get("kind") != kind:
+        raise ValueError(f"{path} holds no {kind}")
+    return document
+
+
+def namespaces_of(coming: Iterable[Arrival], imported: Iterable[Obj]) -> list[Obj]:
+    """The namespaces of pods that arrive, as far as nothing else makes them."""
+    there = {metadata(obj).get("name") for obj in imported if obj["kind"] == "Namespace"} | {"default", "kube-system"}
+    names = {metadata(arrival.pod).get("namespace", "default") for arrival in coming}
+    return [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in sorted(names - there)]
 
 
 def imported_objects(paths: Iterable[Path]) -> Iterator[Obj]:
@@ -118,12 +151,4 @@ def admission_configuration(file: Path | None) -> AdmissionConfiguration:
 
 def scheduling(file: Path | None) -> Configuration | None:
     """Reads a KubeSchedulerConfiguration. Raises ValueError if it is invalid."""
-    if file is None:
-        return None
-    try:
-        document = next(goyaml.strict_documents(file.read_bytes()), None)
-        if not isinstance(document, dict):
-            raise ValueError("not a KubeSchedulerConfiguration")
-        return load(document)
-    except ValueError as error:
-        raise ValueError(f"{file}: {error}") from None
+    return None if file is None else read_configuration(file)

@@ -27,13 +27,13 @@ from fairlead.cli.failures import Failure, WrongUsage, explained, parsing
 from fairlead.cli.images import DEFAULT_ROOT
 from fairlead.cli.node_options import kubelet_configuration, refused
 from fairlead.cli.standalone import access_of, serve
-from fairlead.cli.wording import counted
 from fairlead.client.http import HttpApi
 from fairlead.client.kubeconfig import Access
 from fairlead.node.configuration.errors import StartupError
 from fairlead.node.configuration.value_types import STRING_MAP
 from fairlead.runtime import log_lines
 from fairlead.runtime.loops import run as run_loop
+from fairlead.wording import counted
 
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 

@@ -23,10 +23,10 @@ from fairlead.arbitrator.objects import (
 )
 from fairlead.cli.failures import ANSWER_SECONDS, Failure, WrongUsage, explained, parsing
 from fairlead.cli.standalone import access_of
-from fairlead.cli.wording import counted
 from fairlead.client.http import HttpApi
 from fairlead.client.kubeconfig import Access
 from fairlead.runtime.loops import run
+from fairlead.wording import counted
 
 _COLUMNS = ("CONSUMER", "WEIGHT", "RESERVED", "DESERVED", "GRANTED", "USED", "SHARE", "WHY")
 

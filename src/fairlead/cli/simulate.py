@@ -1,56 +1,74 @@
-"""`fairlead simulate`: what would happen, in a fraction of the time."""
+"""`fairlead simulate`: what would happen, in a fraction of the time; and what a change would change."""
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Final
 
 import click
 import msgspec
 
 from fairlead.api.objects import Obj
 from fairlead.cli.failures import Failure, WrongUsage, explained, parsing
-from fairlead.cli.inputs import arrivals, import_summary, imported_objects, node_objects, scheduling
+from fairlead.cli.inputs import arrivals, import_summary, imported_objects, namespaces_of, node_objects, scheduling
 from fairlead.cli.node_options import NodesCommand, check_nodes, kubelet_options, node_configurations
 from fairlead.cli.options import cluster_options, overuse_strategies
-from fairlead.cli.wording import counted
-from fairlead.compose import Settings, simulation
-from fairlead.golang.durations import non_negative_seconds
-from fairlead.golang.numbers import parse_uint
+from fairlead.cli.study_options import StudyRequest, study_options, study_request
+from fairlead.compose import Settings
 from fairlead.runtime import rng
-from fairlead.runtime.clock import now
-from fairlead.runtime.loops import DEFAULT_EPOCH, run_virtual
-from fairlead.runtime.memory import keep_started
+from fairlead.runtime.clock import timestamp
+from fairlead.runtime.loops import DEFAULT_EPOCH
 from fairlead.server.registry.restore import Restored
-from fairlead.sim.machine.machines import Machines
+from fairlead.sim.durations import seconds_of, span
 from fairlead.sim.manifests import latest_date
 from fairlead.sim.nodes import NodeShape
-from fairlead.sim.openb import Arrival
-from fairlead.sim.replay import ArrivalRefused, Endings, arrive
-from fairlead.sim.report import RunObserver
+from fairlead.sim.replay import ArrivalRefused
+from fairlead.simulation.run import RESTLESS
+from fairlead.study import records
+from fairlead.study.changes.errors import ChangeError
+from fairlead.study.dump_notes import assumed_sources, notes
+from fairlead.study.export import run_csv, run_document, write_parquet
+from fairlead.study.html import report
+from fairlead.study.parallel import play_all
+from fairlead.study.records import Run
+from fairlead.study.rules import Verdict, judge
+from fairlead.study.run import Scene
+from fairlead.study.summary_text import summary_text
+from fairlead.study.sweep import bisect
+from fairlead.study.tables import comparison_text
+from fairlead.wording import counted
 
-_SECONDS = (86400, 3600, 60, 1)
 _A_DAY = 86400.0
-#: How many waiting pods the text output lists.
-_LISTED = 10
 
 
-@click.command(cls=NodesCommand, short_help="Replay a workload in virtual time.")
+@click.command(cls=NodesCommand, short_help="Replay a cluster or a workload in virtual time, and through changes.")
 @cluster_options
 @kubelet_options
 @click.option(
     "--pods-from",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The pods and when they come: an openb pod list (CSV), or YAML (all come at once).",
+    help="The pods and when they come: a trace (CSV), pods (YAML, all come at once), or kind: Arrivals (by chance).",
+)
+@click.option(
+    "--pods-mapping",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="What the columns of a CSV mean that is not openb's: a kind: ArrivalMapping.",
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="The same seed gives the same run.")
-@click.option("--until", metavar="DURATION", help="Run for this much virtual time (90s, 12h, 7d). Default: the end.")
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option(
+    "--for", "duration", metavar="DURATION", help="Run for this much virtual time (90s, 12h, 7d). Default: the end."
+)
+@study_options
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json", "csv", "parquet"]),
+    default="text",
+    show_default=True,
+    help="csv and parquet: a row for each pod to which something happened.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
 def simulate(
     nodes_from: Path | None,
@@ -60,82 +78,165 @@ def simulate(
     node_memory: str,
     node_pods: int | None,
     pods_from: Path | None,
+    pods_mapping: Path | None,
     dumps: tuple[Path, ...],
     scheduler_config: Path | None,
     arbitrator: bool,
     overused_namespaces: str,
     seed: int,
-    until: str | None,
+    duration: str | None,
     output: str,
     quiet: bool,
 ) -> None:
-    """Replay a workload through the same scheduler, controllers and nodes as `fairlead up`, under a virtual clock.
+    """Replay a cluster or a workload through the same scheduler, controllers and nodes as `fairlead up`, under a
+    virtual clock; with --change, --set and the like also through changes, and tell who fares worse and why.
 
-    The run begins at the latest date of what is imported, and ends when nothing is left to happen, or after --until.
-    Its digest is that of everything that happened to every
-    pod: equal runs have equal digests.
+    The run begins at the latest date of what is imported, and ends when nothing is left to happen, or after --for. What
+    it prints is the same bytes every time (what it took goes to stderr); its digest is that of everything that happened
+    to every pod. The exit code is 1 where a rule of --expect is not met.
 
     \b
     Example:
-      fairlead simulate --nodes 10 --pods-from batch.yaml --until 24h -o json
-      fairlead simulate --arbitrator --import tenants.yaml --pods-from batch.yaml
+      fairlead simulate --import prod.yaml --change quota-cut.yaml --for 24h
+      fairlead simulate --import prod.yaml --remove-node node-7 --set quota/team/requests.cpu=40 --for 24h
+      fairlead simulate --import prod.yaml --sweep nodes=90..110 --expect rules.yaml --find smallest --for 24h
+      fairlead simulate --nodes 10 --pods-from batch.yaml --for 24h -o json
     """
+    began = time.perf_counter()
     with parsing():
         imported = list(imported_objects(dumps))
+        epoch = latest_date(imported) or DEFAULT_EPOCH
+        if not quiet:
+            _tell_dump(imported, epoch, time.perf_counter() - began)
+        rng.seed(seed)
+        coming = arrivals(pods_from, pods_mapping) if pods_from else []
         settings = Settings(
             nodes=tuple(node_objects(nodes_from, imported, nodes, NodeShape(node_cpu, node_memory))),
-            imported=tuple(imported),
-            on_restored=None if quiet else _tell_import,
+            imported=(*imported, *namespaces_of(coming, imported)),
+            on_restored=None if quiet else _TellImport(),
             scheduling=scheduling(scheduler_config),
             arbitrator=arbitrator,
             overused_namespaces=overuse_strategies(overused_namespaces, has_arbitrator=arbitrator),
             configurations=node_configurations(node_config, node_pods),
+            assumed_sources=assumed_sources(imported),
         )
-        if settings.scheduling is not None and settings.scheduling.settings.extenders:
-            raise WrongUsage(
-                "extenders answer in real time, so a simulation cannot ask them: use another configuration"
-            )
         check_nodes(settings.configurations, settings.nodes)
-        coming = arrivals(pods_from) if pods_from else []
-        limit = _limit(until, imported, is_quiet=quiet)
+        limit = _limit(duration, imported, is_quiet=quiet)
+        request = study_request()
+        _refuse_extenders(settings, request)
+    scene = Scene(settings, coming, limit, epoch, seed)
     began = time.perf_counter()
-    rng.seed(seed)
+    progress = ReplayProgress(len(coming), is_quiet=quiet)
     try:
         with explained(dumps):
-            began_at = latest_date(imported) or DEFAULT_EPOCH
-            summary = run_virtual(
-                replay(settings, coming, limit, ReplayProgress(len(coming), is_quiet=quiet)), began_at
-            )
+            run, verdicts = _played(scene, request, progress)
     except ArrivalRefused as error:
         raise Failure(str(error)) from None
-    summary["seed"] = seed
-    took = time.perf_counter() - began
-    click.echo(
-        msgspec.json.format(msgspec.json.encode(summary)).decode() if output == "json" else summary_text(summary, took)
-    )
+    except ChangeError as error:
+        raise WrongUsage(str(error)) from None
+    finally:
+        progress.done()
+    _keep(run, verdicts, request)
+    _print(run, verdicts, output)
+    if not quiet:
+        click.echo(f"took {time.perf_counter() - began:.1f} s", err=True)
+    if not all(verdict.is_met for verdict in verdicts):
+        raise click.exceptions.Exit(1)
 
 
-#: Whose controllers look again and again for as long as there is one.
-_RESTLESS: Final = frozenset({"CronJob", "HorizontalPodAutoscaler"})
+def _played(scene: Scene, request: StudyRequest, progress: ReplayProgress) -> tuple[Run, list[Verdict]]:
+    """All variants, and what the rules say of them. Bisection plays only those that it needs."""
+    if request.find is None:
+        outcomes = play_all(scene, [request.base, *request.variants()], progress)
+        run = Run(scene.seed, outcomes)
+        return run, judge(request.rules, outcomes)
+    (before,) = play_all(scene, [request.base], progress)
+    tried = {}
+
+    def is_met(value: str) -> bool:
+        (outcome,) = play_all(scene, [request.variant(value)], progress)
+        verdicts = judge(request.rules, [before, outcome])
+        tried[value] = outcome, verdicts
+        return all(verdict.is_met for verdict in verdicts)
+
+    sweep = request.sweep
+    assert sweep is not None
+    found = bisect(sweep.values, is_met, smallest=request.find == "smallest")
+    run = Run(scene.seed, [before, *(outcome for outcome, _ in tried.values())], found=found or "")
+    return run, tried[found][1] if found else next(iter(tried.values()))[1]
 
 
-def _limit(until: str | None, imported: Sequence[Obj], *, is_quiet: bool) -> float | None:
+def _refuse_extenders(settings: Settings, request: StudyRequest) -> None:
+    configurations = [settings.scheduling, *(change.scheduler for change in request.changes)]
+    if any(found is not None and found.settings.extenders for found in configurations):
+        raise WrongUsage("extenders answer in real time, so a simulation cannot ask them: use another configuration")
+
+
+def _keep(run: Run, verdicts: Sequence[Verdict], request: StudyRequest) -> None:
+    try:
+        if request.is_kept:
+            records.save(run)
+        if request.save is not None:
+            records.save(run, request.save)
+        if request.html is not None:
+            with parsing():
+                request.html.write_text(report(run, verdicts), "utf-8")
+    except OSError as error:
+        raise Failure(f"the run cannot be kept in {error.filename}: {error.strerror}") from None
+
+
+def _print(run: Run, verdicts: Sequence[Verdict], output: str) -> None:
+    if output == "json":
+        click.echo(msgspec.json.format(msgspec.json.encode(run_document(run, verdicts))).decode())
+    elif output == "csv":
+        click.echo(run_csv(run), nl=False)
+    elif output == "parquet":
+        with parsing():
+            write_parquet(run, sys.stdout.buffer)
+    else:
+        text = comparison_text(run) if run.variants else summary_text(run.before.summary | {"seed": run.seed})
+        click.echo(text)
+        for verdict in verdicts:
+            mark = "met    " if verdict.is_met else "NOT MET"
+            click.echo(
+                f"{mark}  {verdict.variant}: {verdict.text}" if len(run.variants) > 1 else f"{mark}  {verdict.text}"
+            )
+
+
+def _limit(duration: str | None, imported: Sequence[Obj], *, is_quiet: bool) -> float | None:
     """When to stop, in seconds from the start; None: when nothing is left to happen."""
-    if until is not None:
-        return run_seconds(until)
-    restless = sorted({obj["kind"] for obj in imported} & _RESTLESS)
+    if duration is not None:
+        return seconds_of(duration)
+    restless = sorted({obj["kind"] for obj in imported} & RESTLESS)
     if not restless:
         return None
     if not is_quiet:
         kinds = " and ".join(f"{kind}s" for kind in restless)
-        text = f"With {kinds} a cluster never comes to rest: stopping after 24h. Say how long with --until."
+        text = f"With {kinds} a cluster never comes to rest: stopping after 24h. Say how long with --for."
         click.echo(text, err=True)
     return _A_DAY
 
 
-def _tell_import(found: Restored) -> None:
-    for line in import_summary(found):
-        click.echo(f"import: {line}", err=True)
+def _tell_dump(imported: Sequence[Obj], epoch: float, took: float) -> None:
+    if not imported:
+        return
+    click.echo(f"import: read {counted(len(imported), 'object')} in {took:.1f} s", err=True)
+    for note in notes(imported):
+        click.echo(f"import: {note}", err=True)
+    click.echo(f"import: the run begins at {timestamp(epoch)}, the latest date among them", err=True)
+
+
+class _TellImport:
+    """Says once what came of the import: every variant begins with the same."""
+
+    def __init__(self) -> None:
+        self._has_told = False
+
+    def __call__(self, found: Restored) -> None:
+        if not self._has_told:
+            self._has_told = True
+            for line in import_summary(found):
+                click.echo(f"import: {line}", err=True)
 
 
 class ReplayProgress:
@@ -148,131 +249,9 @@ class ReplayProgress:
     def __call__(self, count: int, at: float) -> None:
         if self._is_shown and time.perf_counter() - self._shown_at > 0.5:
             self._shown_at = time.perf_counter()
-            click.echo(f"\r{_span(at):>10} · {count:,} of {self._total:,} pods\x1b[K", err=True, nl=False)
+            click.echo(f"\r{span(at):>10} · {count:,} of {self._total:,} pods\x1b[K", err=True, nl=False)
 
     def done(self) -> None:
         """Clear the line."""
         if self._is_shown:
             click.echo("\r\x1b[K", err=True, nl=False)
-
-
-async def replay(settings: Settings, coming: Sequence[Arrival], limit: float | None, progress: ReplayProgress) -> Obj:
-    """One run, from the first arrival to the end; returns its summary."""
-    machines: list[Machines] = []
-    async with simulation(replace(settings, on_machines=machines.append)) as (api, informers):
-        keep_started()
-        observer, endings = RunObserver(informers, *machines), Endings(informers)
-        recording = asyncio.create_task(observer.record.run()) if observer.record is not None else None
-        end: float | None = None
-        try:
-            async with asyncio.timeout(limit):
-                await arrive(api, coming, progress)
-                if limit is not None:
-                    await asyncio.Event().wait()  # even if nothing happens now: a CronJob may be due later
-                await endings.settled()
-                end = observer.last_event  # after it nothing happened but waiting
-        except TimeoutError:
-            pass  # the limit is an end like any other
-        if recording is not None:
-            recording.cancel()
-        progress.done()
-        return observer.summary(informers, now() if end is None else end)
-
-
-def run_seconds(text: str) -> float:
-    """The seconds of a Go duration, where a bare number means seconds and days may come first: 90, 12h, 1d12h."""
-    days, has_days, rest = text.rpartition("d")
-    try:
-        hours = f"{24 * parse_uint(days)}h" if has_days else ""
-        return non_negative_seconds(hours + (f"{rest}s" if rest.isdecimal() else rest))
-    except ValueError:
-        raise WrongUsage(f"{text!r} is no duration: write 90s, 15m, 12h or 7d") from None
-
-
-def summary_text(summary: Obj, took: float) -> str:
-    """The summary for people."""
-    nodes, pods = counted(summary["nodes"], "node"), counted(summary["created"], "pod")
-    if summary["seconds"]:
-        what = f"Replayed {_span(summary['seconds'])} of {nodes}, {pods}"
-    else:
-        what = f"Nothing happens to {nodes}, {pods}: settled from the start"
-    lines = [
-        f"{what} in {took:.1f} s (seed {summary['seed']}, digest {summary['digest'][:12]})",
-        f"  placed     {summary['placed']:>9,}",
-        f"  succeeded  {summary['succeeded']:>9,}",
-        f"  failed     {summary['failed']:>9,}",
-        f"  waiting    {summary['waiting']:>9,}",
-        *_troubles(summary["nodeTroubles"]),
-        "",
-        *_over_time("requested", summary["utilisation"]),
-        *_over_time("used", summary["used"]),
-    ]
-    if len(summary["namespaces"]) > 1:
-        lines += ["", *_by_namespace(summary["namespaces"])]
-    if summary["longestWaits"]:
-        lines += ["", "  longest waits"]
-        lines += [f"  {_span(wait['seconds']):>10}  {wait['pod']}" for wait in summary["longestWaits"]]
-    if summary["waitingPods"]:
-        lines += ["", "  waiting at the end", *_waiting(summary["waitingPods"])]
-    return "\n".join(lines)
-
-
-def _over_time(what: str, resources: Obj) -> list[str]:
-    """What was requested or used of each resource; nothing if that is nothing."""
-    lines = [
-        f"  {name:<18} {use['mean']:>6.0%}  {use['peak']:>6.0%}   {_bars(use['overTime'])}"
-        for name, use in resources.items()
-        if use["peak"]
-    ]
-    return [f"  {what:<18}   mean    peak   over time", *lines] if lines or what == "requested" else []
-
-
-def _troubles(troubles: Obj) -> list[str]:
-    """What nodes did to pods; nothing in a run in which they did nothing."""
-    lines = [f"  OOM-killed {troubles['oomKills']:>9,}"] if troubles["oomKills"] else []
-    for what, counts in (("evicted", troubles["evictions"]), ("refused", troubles["refused"])):
-        if counts:
-            causes = ", ".join(f"{count:,} {cause}" for cause, count in counts.items())
-            lines.append(f"  {what:<10} {sum(counts.values()):>9,}   by node: {causes}")
-    if troubles.get("throttledSeconds"):
-        lines.append(f"  throttled: {_span(troubles['throttledSeconds'])} of containers at their cpu limits")
-    for pressure, shown in troubles["pressures"].items():
-        lines.append(f"  {pressure}: {counted(shown['nodes'], 'node')}, {_span(shown['seconds'])} together")
-    return lines
-
-
-def _waiting(pods: Sequence[Obj]) -> list[str]:
-    """The first waiting pods: for how long, and why."""
-    lines = [
-        f"  {_span(pod['seconds']):>10}  {pod['pod']}: {pod['message'] or pod['reason']}" for pod in pods[:_LISTED]
-    ]
-    if (more := len(pods) - _LISTED) > 0:
-        lines.append(f"  {'':>10}  and {more:,} more (all of them with -o json)")
-    return lines
-
-
-def _by_namespace(namespaces: Obj) -> list[str]:
-    """The outcome of each namespace, and its mean part of the cluster."""
-    lines = [f"  {'namespace':<18} {'placed':>9} {'waiting':>9} {'evicted':>9} {'cpu':>6} {'memory':>7}"]
-    for name, summary in namespaces.items():
-        mean = summary["mean"]
-        lines.append(
-            f"  {name:<18} {summary['placed']:>9,} {summary['waiting']:>9,} {summary['evicted']:>9,} "
-            f"{mean.get('cpu', 0):>6.0%} {mean.get('memory', 0):>7.0%}"
-        )
-    return lines
-
-
-def _bars(parts: Sequence[float]) -> str:
-    """A bar for each part of the run: the used share of the capacity in eighths of a line."""
-    return "".join("▁▂▃▄▅▆▇█"[min(int(part * 8), 7)] for part in parts)
-
-
-def _span(seconds: float) -> str:
-    """A duration in its two largest units."""
-    rest, parts = int(seconds), []
-    for size, unit in zip(_SECONDS, "dhms", strict=True):
-        amount, rest = divmod(rest, size)
-        if amount:
-            parts.append(f"{amount}{unit}")
-    return " ".join(parts[:2]) or "0s"

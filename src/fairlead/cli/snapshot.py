@@ -10,11 +10,11 @@ import click
 
 from fairlead.cli.clusters import LocalCluster, chosen, start_command, which_cluster
 from fairlead.cli.failures import Failure, explained, parsing
-from fairlead.cli.wording import counted
 from fairlead.store import snapshot as snapshots
 from fairlead.store.database import Contents, Damaged
 from fairlead.store.directory import database_in
 from fairlead.store.snapshot import NothingThere
+from fairlead.wording import counted
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _PRESENT = click.Path(exists=True, dir_okay=False, path_type=Path)

@@ -15,10 +15,10 @@ from fairlead.api.resources import Resource
 from fairlead.api.verbs import ListQuery
 from fairlead.cli.clusters import ClusterRecord, LocalCluster, chosen, known, start_command, until, which_cluster
 from fairlead.cli.failures import WrongUsage, parsing
-from fairlead.cli.wording import counted
 from fairlead.client.http import HttpApi
 from fairlead.client.kubeconfig import load
 from fairlead.runtime.loops import run
+from fairlead.wording import counted
 
 STOPPED, STARTING, READY, SILENT = "stopped", "starting", "ready", "not answering"
 

@@ -24,7 +24,6 @@ from fairlead.cli.inputs import admission_configuration, import_summary, importe
 from fairlead.cli.node_options import NodesCommand, check_nodes, kubelet_options, node_configurations
 from fairlead.cli.options import chosen_names, cluster_options, names_in, overuse_strategies
 from fairlead.cli.own_node import OwnNode, own_node, own_node_options, running_node
-from fairlead.cli.wording import counted
 from fairlead.client import kubeconfig as kubeconfigs
 from fairlead.compose import COMPONENTS, Cluster, Settings, cluster
 from fairlead.runtime import log_lines
@@ -36,6 +35,7 @@ from fairlead.server.fairness.fairness import DEFAULT_SEATS
 from fairlead.sim.manifests import STDIN
 from fairlead.sim.nodes import NodeShape
 from fairlead.store.directory import database_in, kubeconfig_in
+from fairlead.wording import counted
 
 _IMPORTED = time.perf_counter()
 

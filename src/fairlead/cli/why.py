@@ -22,7 +22,6 @@ from fairlead.arbitrator.objects import ALLOCATIONS, Allocation
 from fairlead.cli.failures import ANSWER_SECONDS, Failure, WrongUsage, explained, parsing
 from fairlead.cli.inputs import imported_objects, scheduling
 from fairlead.cli.standalone import pod_key
-from fairlead.cli.wording import counted
 from fairlead.client.http import HttpApi
 from fairlead.client.informer import Informers
 from fairlead.client.kubeconfig import Access, load
@@ -33,6 +32,9 @@ from fairlead.runtime.loops import run
 from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.configuration import Configuration
 from fairlead.scheduler.explain import Explanation, RefusalGroup, explain
+from fairlead.study.asking import story
+from fairlead.study.records import load as load_run
+from fairlead.wording import counted
 
 #: How long the nodes and pods of a cluster may take to arrive.
 _READ_SECONDS = 60.0
@@ -55,6 +57,8 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     multiple=True,
     help="Ask a dump instead (kubectl get nodes,pods,... -A -o yaml). May be repeated.",
 )
+@click.option("--in", "run_name", metavar="RUN", help="Ask a run that fairlead simulate kept, by name or file.")
+@click.option("--variant", default="", help="Of that run, one variant alone.")
 @click.option("--scheduler-config", type=_FILE, help="How the scheduler decides there: a KubeSchedulerConfiguration.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def why(
@@ -63,6 +67,8 @@ def why(
     kubeconfig: Path | None,
     context: str,
     dumps: tuple[Path, ...],
+    run_name: str | None,
+    variant: str,
     scheduler_config: Path | None,
     output: str,
 ) -> None:
@@ -76,8 +82,12 @@ def why(
     Example:
       fairlead why web-7 -n shop      # or shop/web-7
       kubectl get nodes,pods,namespaces -A -o yaml > dump.yaml && fairlead why web-7 -n shop --dump dump.yaml
+      fairlead why shop/web-7 --in run-7c1e    # in a run of fairlead simulate
     """
     log_lines.configure(logging.ERROR)
+    if run_name is not None:
+        _ask_run(run_name, pod_key(pod, namespace, "default"), variant, output)
+        return
     with parsing():
         configuration = scheduling(scheduler_config)
         objects = list(imported_objects(dumps))
@@ -92,6 +102,13 @@ def why(
     click.echo(
         msgspec.json.encode(asdict(explanation)).decode() if output == "json" else "\n".join(_lines(explanation))
     )
+
+
+def _ask_run(name: str, key: str, variant: str, output: str) -> None:
+    """What became of the pod in a run that was kept."""
+    with parsing():
+        lines = story(load_run(name), key, variant)
+    click.echo(msgspec.json.encode({"pod": key, "story": lines}).decode() if output == "json" else "\n".join(lines))
 
 
 async def _explained(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
+from fairlead.api.nodes import Node
 from fairlead.api.verbs import Api
 from fairlead.client.events import EventRecorder
 from fairlead.client.informer import Informers
@@ -72,9 +73,11 @@ CONTROLLERS: tuple[Callable[[], Controller[Any]], ...] = (
 )
 
 
-def without_heartbeats() -> tuple[Callable[[], Controller[Any]], ...]:
-    """The same controllers for a cluster whose nodes renew no leases: they are as healthy as their status says."""
-    return tuple(partial(NodeLifecycle, heartbeats=False) if make is NodeLifecycle else make for make in CONTROLLERS)
+def without_heartbeats(is_silent: Callable[[Node], bool]) -> tuple[Callable[[], Controller[Any]], ...]:
+    """The same controllers for a cluster whose nodes renew no leases: they are as healthy as their status says, but for
+    those that would be silent."""
+    lifecycle = partial(NodeLifecycle, heartbeats=False, is_silent=is_silent)
+    return tuple(lifecycle if make is NodeLifecycle else make for make in CONTROLLERS)
 
 
 class ControllerManager:

@@ -38,6 +38,9 @@ _MOST_ALIASED_BYTES: Final = 3 << 20
 _VALUE_BYTES: Final = 32
 
 _MOST_NESTED: Final = 200
+_TOO_DEEP: Final = "exceeded max depth"
+#: What libyaml says of nesting that it gives up on while it looks ahead, in versions that do.
+_LIBRARY_TOO_DEEP: Final = "exceeded maximum nesting depth"
 
 
 class _Loader(_Base):  # type: ignore[misc]
@@ -108,6 +111,8 @@ def _go_messages() -> Iterator[None]:
 
 def _go_message(error: yaml.MarkedYAMLError) -> str:
     """go-yaml counts lines from one for what its scanner says, and from zero for its parser (decode.go, `fail`)."""
+    if error.problem == _LIBRARY_TOO_DEEP:
+        return f"yaml: {_TOO_DEEP}"
     mark = error.problem_mark or error.context_mark
     line = (mark.line if mark else 0) + isinstance(error, yaml.scanner.ScannerError)
     return f"yaml: line {line}: {error.problem}" if line else f"yaml: {error.problem}"
@@ -138,7 +143,7 @@ class _Budget:
 def _check_depth(depth: int) -> None:
     """Deeper nesting is refused (Go's limit is 10000), so that whoever walks over a value may recurse."""
     if depth > _MOST_NESTED:
-        raise ValueError("exceeded max depth")
+        raise ValueError(_TOO_DEEP)
 
 
 #: An anchor's value while it is being read.

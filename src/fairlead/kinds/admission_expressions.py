@@ -14,7 +14,7 @@ from fairlead.api.fields import Errors
 from fairlead.api.names import qualified_name
 from fairlead.api.objects import Obj
 from fairlead.cel.environment import Environment, Program, WrongTypeError
-from fairlead.cel.errors import CompileError
+from fairlead.cel.errors import CompileError, ProgramError
 from fairlead.cel.functions.authorizer import AUTHORIZER, RESOURCE_CHECK
 from fairlead.cel.types import BOOL, DYN, STRING, ObjectField, ObjectType, Type, list_of, map_of
 
@@ -98,8 +98,10 @@ def compile_expression(
     assert source is not None
     try:
         return environment.compile(source, *wanted)
+    except ProgramError as error:
+        errors.internal(path, f"{error.step}: {error}")
     except CompileError as error:
-        errors.invalid(path, source, f"compilation failed: {error}")
+        errors.invalid(path, source, f"{error.step}: {error}")
     except WrongTypeError:
         names = " or ".join("bool" if type_ == BOOL else str(type_) for type_ in wanted)
         errors.invalid(path, source, f"must evaluate to {names}")

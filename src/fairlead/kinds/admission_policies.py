@@ -138,6 +138,8 @@ class PolicyCompiler:
 
 
 class ValidatingAdmissionPolicyStrategy(CountedStrategy):
+    slow_bytes = 4 << 10  # expressions take long to compile
+
     def __init__(self) -> None:
         super().__init__(has_status=True, allows_unconditional_update=False)
 

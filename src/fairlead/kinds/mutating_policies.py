@@ -72,6 +72,8 @@ def compile_mutations(spec: Obj, errors: Errors | None = None) -> CompiledMutati
 
 
 class MutatingAdmissionPolicyStrategy(CountedStrategy):
+    slow_bytes = 4 << 10  # expressions take long to compile
+
     def __init__(self) -> None:
         super().__init__(allows_unconditional_update=False)
 

@@ -10,6 +10,7 @@ gone, quantities are canonical. They change the dict in place.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, auto
 from typing import TYPE_CHECKING
@@ -37,6 +38,9 @@ class Strategy:
 
     #: Field selectors beyond metadata.name and metadata.namespace.
     selectable: Mapping[str, FieldGetter] = {}
+    #: From how many bytes on an object is validated beside the event loop, if not only because of its size: its rules
+    #: take long.
+    slow_bytes: float = math.inf
     #: Whether metadata.generation counts the changes of the spec.
     has_generation: bool = False
     #: Whether a user's status on the main resource is dropped (True where a status subresource exists).

@@ -48,6 +48,8 @@ class _Tolerance:
 
 
 class WebhookConfigurationStrategy(CountedStrategy):
+    slow_bytes = 4 << 10  # expressions take long to compile
+
     def __init__(self, *, is_mutating: bool) -> None:
         super().__init__(allows_unconditional_update=False)
         self._is_mutating = is_mutating

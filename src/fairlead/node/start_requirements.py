@@ -54,6 +54,11 @@ class Needs(NamedTuple):
     environments: Mapping[str, tuple[Need, ...]] = MappingProxyType({})
     sources: frozenset[ConfigSource] = frozenset()
 
+    def keys_of(self, source: ConfigSource) -> frozenset[str]:
+        """The keys that are asked of a source."""
+        needs = [need for _, need in self.volumes] + [need for part in self.environments.values() for need in part]
+        return frozenset(key for need in needs if need.source == source for key in need.keys)
+
 
 _NONE: Final = Needs()
 

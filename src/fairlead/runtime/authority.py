@@ -8,6 +8,7 @@ would eat most of the start-up budget) and every client understands them.
 from __future__ import annotations
 
 import datetime
+import ipaddress
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -26,6 +27,8 @@ LIFETIME_SECONDS: Final = 3650 * 86_400.0
 BACKDATE_SECONDS: Final = 300.0
 #: The unique id of a user in the subject (KEP-4193; read since 1.33).
 _UID: Final = ObjectIdentifier("1.3.6.1.4.1.57683.2")
+
+SERVER_USAGES: Final = ("digital signature", "server auth")
 
 #: What a key may be used for, as CertificateSigningRequests spell it, and the argument of `x509.KeyUsage`.
 _KEY_USAGES: Final = {
@@ -129,6 +132,27 @@ class Authority:
         key = new_key()
         usages = ("digital signature", "key encipherment", "client auth")
         return Identity(self.sign(_subject_of(user), key.public_key(), usages, seconds), key_pem(key))
+
+    def certify_server(self, user: User, hosts: Iterable[str], seconds: float = LIFETIME_SECONDS) -> Identity:
+        """A new key, and a certificate for who serves at these names and addresses."""
+        key = new_key()
+        names = [_host(host) for host in hosts]
+        return Identity(self.sign(_subject_of(user), key.public_key(), SERVER_USAGES, seconds, names), key_pem(key))
+
+
+def server_request(user: User, hosts: Iterable[str], key: ec.EllipticCurvePrivateKey) -> bytes:
+    """What is asked of an authority (PEM) for a certificate as `certify_server` makes it."""
+    names = x509.SubjectAlternativeName([_host(host) for host in hosts])
+    builder = x509.CertificateSigningRequestBuilder().subject_name(_subject_of(user))
+    request = builder.add_extension(names, critical=False).sign(key, hashes.SHA256())
+    return request.public_bytes(serialization.Encoding.PEM)
+
+
+def _host(text: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(text))
+    except ValueError:
+        return x509.DNSName(text)
 
 
 def new_key() -> ec.EllipticCurvePrivateKey:

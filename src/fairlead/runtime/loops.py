@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import selectors
 from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import uvloop
@@ -32,12 +33,20 @@ class _Jumping(selectors.BaseSelector):
     def __init__(self) -> None:
         self._real = selectors.DefaultSelector()
         self.elapsed = 0.0
+        #: Resolved when nothing is left to do, before the clock moves.
+        self.idle: list[asyncio.Future[None]] = []
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout == 0 and len(self._real.get_map()) == 1:
             return []  # callbacks are ready, and only the loop's own pipe is registered: it can wait
         if ready := self._real.select(0):
             return ready
+        if self.idle and timeout != 0:
+            for waiter in self.idle:
+                if not waiter.done():
+                    waiter.set_result(None)
+            self.idle.clear()
+            return []
         if timeout is None:
             raise Stalled("all tasks wait for something that no timer will bring")
         self.elapsed += max(timeout, 0.0)
@@ -72,6 +81,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._jumping.elapsed
 
+    async def settled(self) -> None:
+        """Return when everything is done that is done without time passing."""
+        waiter: asyncio.Future[None] = self.create_future()
+        self._jumping.idle.append(waiter)
+        await waiter
+
     def pass_by(self, seconds: float) -> None:
         """Advance the clock, as if the current callback took so long; otherwise computing takes no virtual time."""
         self._jumping.elapsed += seconds
@@ -89,6 +104,15 @@ async def _watched(main: Coroutine[Any, Any, T]) -> T:
 
 
 def run_virtual(main: Coroutine[Any, Any, T], epoch: float = DEFAULT_EPOCH) -> T:
-    """Run in virtual time."""
+    """Run in virtual time; in a thread of its own where a loop runs already, as it does in notebooks."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return _run_virtual(main, epoch)
+    with ThreadPoolExecutor(1, "virtual time") as thread:
+        return thread.submit(_run_virtual, main, epoch).result()
+
+
+def _run_virtual(main: Coroutine[Any, Any, T], epoch: float) -> T:
     with asyncio.Runner(loop_factory=lambda: VirtualLoop(epoch)) as runner:
         return runner.run(main)

@@ -126,10 +126,10 @@ class Server:
         """Decide as the settings say; what comes back keeps up with them. Raises ValueError or OSError."""
         return Authorization(settings, self.authorizers, self._modes)
 
-    def serve_nodes(self, agents: NodeAgents) -> None:
-        """From now on show what these kubelets measure (`metrics.k8s.io`) and what they answer (`nodes/proxy`)."""
-        catalogue = self.registry.catalogue
-        self.registry.agents = agents
+    def serve_nodes(self, simulated: NodeAgents | None = None) -> None:
+        """From now on show what kubelets measure (`metrics.k8s.io`), those of simulated nodes among them."""
+        catalogue, agents = self.registry.catalogue, self.registry.agents
+        agents.simulated = simulated
         for kind in (PodMetricsKind, NodeMetricsKind):
             row = kind.resource
             measured = catalogue.stored(kind.measured.qualified)
@@ -152,6 +152,7 @@ class Server:
                 group.create_task(flow_control.keep(self.registry, self.fairness), name="flow control")
         finally:
             await self.registry.webhooks.close()
+            await self.registry.agents.kubelets.close()
 
 
 _ORDINARY = Strategy()

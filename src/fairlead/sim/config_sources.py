@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
 
 import msgspec
@@ -26,8 +26,15 @@ class _Content(View):
 class ConfigSources:
     """Call `found` before a step of a pod and `settle` after it; a waiting pod is retried on any change."""
 
-    def __init__(self, as_node: Callable[[str], Api], informers: Informers, wake: Callable[[str], None]) -> None:
-        self._as_node, self._informers, self._wake = as_node, informers, wake
+    def __init__(
+        self,
+        as_node: Callable[[str], Api],
+        informers: Informers,
+        wake: Callable[[str], None],
+        assumed: Collection[str] = (),
+    ) -> None:
+        """Sources of the `assumed` kinds are there, with whatever is asked for."""
+        self._as_node, self._informers, self._wake, self._assumed = as_node, informers, wake, assumed
         self._waiting: dict[tuple[str, ConfigSource], set[str]] = {}  # by namespace and source: keys of pods
         self._is_watching = False
 
@@ -37,9 +44,11 @@ class ConfigSources:
             return NOTHING
         for source in needs.sources:  # before reading, so that no change in between is missed
             self._waiting.setdefault((pod.metadata.namespace, source), set()).add(pod.metadata.key)
-        return {source: await self._keys(source, pod) for source in needs.sources}
+        return {source: await self._keys(source, pod, needs) for source in needs.sources}
 
-    async def _keys(self, source: ConfigSource, pod: Pod) -> frozenset[str] | None:
+    async def _keys(self, source: ConfigSource, pod: Pod, needs: Needs) -> frozenset[str] | None:
+        if source.kind in self._assumed:
+            return needs.keys_of(source)
         api = self._as_node(pod.spec.node_name)
         try:
             content = (await api.get(_RESOURCES[source.kind], source.name, pod.metadata.namespace)).view(_Content)

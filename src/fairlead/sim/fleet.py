@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from fairlead.api.builtin import NODES, PODS
@@ -45,7 +45,7 @@ from fairlead.sim.leases import Leases
 from fairlead.sim.machine.machines import Machines
 from fairlead.sim.node_events import NodeEvents
 from fairlead.sim.node_settings import NodeConfigurations
-from fairlead.sim.nodes import is_simulated
+from fairlead.sim.nodes import has_failed, is_simulated
 from fairlead.sim.registration import Registration
 from fairlead.sim.resizing import PendingResizes, Terms, allocated_amounts
 from fairlead.sim.usage.objects import follow
@@ -79,10 +79,14 @@ class Fleet:
         configurations: NodeConfigurations | None = None,
         *,
         overuse: OveruseHooks = OveruseHooks(),
+        assumed_sources: Collection[str] = (),
         heartbeats: bool = True,
         events: bool = True,
     ) -> None:
-        """`api` is for what is no node's to write; `as_node` is that of the node of a name."""
+        """`api` is for what is no node's to write; `as_node` is that of the node of a name.
+
+        Of the kinds `assumed_sources` (ConfigMap, Secret) all is there that pods ask for.
+        """
         self._as_node, self._overuse = as_node, overuse.refuse
         self._allocations: dict[str, NodeAllocation] = {}  # by node; its keys are the nodes of the fleet
         self._leases = Leases(as_node, lambda: self._allocations) if heartbeats else None
@@ -103,7 +107,7 @@ class Fleet:
         self.machines = Machines(as_node, self, self._events, profiles, configured, self._pods.get, evict_first)
         self._runtime = SimulatedRuntime(self.machines.memory_exit, self.machines.memory_bytes)
         self._resizes = PendingResizes(self._resize_terms)
-        self._config_sources = ConfigSources(as_node, informers, self._queue.add)
+        self._config_sources = ConfigSources(as_node, informers, self._queue.add, assumed_sources)
         self._nodes = informers.of(NODES, Node)
         #: Set once every node is there and Ready.
         self.registered = asyncio.Event()
@@ -140,12 +144,10 @@ class Fleet:
 
     def _node_event(self, old: Node | None, new: Node | None) -> None:
         """Handler of node events. Nodes also come from earlier runs, from dumps and from `kubectl create`."""
-        if new is None:
-            assert old is not None
-            self._allocations.pop(old.metadata.name, None)
-            self.machines.remove_node(old.metadata.name)
-            self._kubelets.forget(old.metadata.name)
-            self._resizes.forget(old.metadata.name)
+        if new is None or has_failed(new):
+            gone = new or old
+            assert gone is not None
+            self._give_up(gone.metadata.name)
             return
         name, allocatable = new.metadata.name, amounts(new.status.allocatable)
         if (allocation := self._allocations.get(name)) is not None:
@@ -163,6 +165,13 @@ class Fleet:
                     self._queue.add(pod.metadata.key)
         if name in self._allocations:
             self.machines.put_node(new)
+
+    def _give_up(self, name: str) -> None:
+        """Act no longer for a node that is gone, or off; if it comes back it is taken up as a new one."""
+        self._allocations.pop(name, None)
+        self.machines.remove_node(name)
+        self._kubelets.forget(name)
+        self._resizes.forget(name)
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         """Record an event when the node is cordoned or uncordoned, as a kubelet does (S0-11)."""

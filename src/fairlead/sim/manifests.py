@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import NoneType
 
+from fairlead.api.encoded import copied
 from fairlead.api.objects import Obj, metadata
-from fairlead.golang import yaml as goyaml
 from fairlead.runtime.clock import parse_timestamp
+from fairlead.sim.dump_text import documents
 
 #: Metadata that a server writes; dropped, because this cluster writes its own.
 _SERVER_OWNED = ("resourceVersion", "managedFields", "selfLink")
@@ -24,12 +25,22 @@ _LATEST = 4_102_444_800.0
 def read(path: Path) -> Iterator[Obj]:
     """Every object in the file, lists taken apart. Raises ValueError for what is no manifest."""
     try:
-        text = sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
-        for document in goyaml.strict_documents(text):
-            if document is not None:
-                yield from _objects(document)
+        yield from objects_in(sys.stdin.buffer.read() if path == STDIN else path.read_bytes())
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
+
+
+def objects_in(text: bytes) -> Iterator[Obj]:
+    """The same of YAML or JSON."""
+    for document in documents(text):
+        if document is not None:
+            yield from _objects(document)
+
+
+def objects(given: Obj | Sequence[Obj]) -> Iterator[Obj]:
+    """The same of what is at hand, as copies."""
+    for document in [given] if isinstance(given, dict) else given:
+        yield from _objects(copied(document))
 
 
 def _objects(document: object) -> Iterator[Obj]:

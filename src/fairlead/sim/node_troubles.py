@@ -9,12 +9,11 @@ from typing import Final
 from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
 from fairlead.api.pods import Pod
-from fairlead.node.containers import OOM_KILLED
 from fairlead.node.eviction.messages import EVICTED
 from fairlead.node.eviction.signals import DISK_PRESSURE, MEMORY_PRESSURE, PID_PRESSURE
+from fairlead.sim.oom_kills import OomKills
 
 _PRESSURES: Final = (MEMORY_PRESSURE, DISK_PRESSURE, PID_PRESSURE)
-_MARK: Final = OOM_KILLED.encode()
 _LOW_ON: Final = re.compile(r"The node was low on resource: ([a-z-]+)\.")
 _REJECTED: Final = "Pod was rejected: "
 #: The cause of an eviction that no shortage of the node explains.
@@ -26,7 +25,7 @@ class NodeTroubles:
 
     def __init__(self) -> None:
         self._oom_kills = 0
-        self._seen: dict[str, dict[str, int]] = {}  # by uid and container: the last run that was counted
+        self._kills = OomKills()
         self._evictions: Counter[str] = Counter()  # by cause
         self._refused: Counter[str] = Counter()  # by reason
         self._since: dict[tuple[str, str], float] = {}  # by pressure and node: since when it is shown
@@ -36,9 +35,11 @@ class NodeTroubles:
     def pod(self, old: Pod | None, new: Pod | None) -> None:
         if new is None:
             assert old is not None
-            self._seen.pop(old.metadata.uid, None)
+            self._kills.forget(old)
             return
-        self._count_kills(new)
+        killed = self._kills.news(new)
+        if old is not None:  # what a pod brings along from before the run does not count
+            self._oom_kills += len(killed)
         if new.status.phase == "Failed" and not (old and old.is_finished):
             self._count_end(new)
 
@@ -68,22 +69,6 @@ class NodeTroubles:
                 for pressure, nodes in sorted(self._nodes.items())
             },
         }
-
-    def _count_kills(self, pod: Pod) -> None:
-        """Each run of a container once: it may be seen as it ended, and again as the last one before the present."""
-        status = pod.status
-        for container in (*status.init_container_statuses, *status.container_statuses):
-            ended = container.state.terminated
-            if ended is not None and ended.reason == OOM_KILLED:
-                run = container.restart_count
-            elif _MARK in bytes(container.raw_last_state):
-                run = container.restart_count - (ended is None and container.state.waiting is None)
-            else:
-                continue
-            seen = self._seen.setdefault(pod.metadata.uid, {})
-            if seen.get(container.name, -1) < run:
-                seen[container.name] = run
-                self._oom_kills += 1
 
     def _count_end(self, pod: Pod) -> None:
         reason, message = pod.status.reason, pod.status.message

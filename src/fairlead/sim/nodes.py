@@ -22,6 +22,8 @@ KWOK_NODE = "kwok.x-k8s.io/node"
 #: `computed`: what the node may give away is what its kubelet makes of its capacity, now and after each restart.
 ALLOCATABLE = PREFIX + "allocatable"
 COMPUTED = "computed"
+#: `true`: the machine is off. Its kubelet says nothing any more, and does nothing.
+FAILED = PREFIX + "failed"
 
 
 def is_simulated(node: Node) -> bool:
@@ -30,6 +32,10 @@ def is_simulated(node: Node) -> bool:
         return True
     info = node.status.node_info
     return info.container_runtime_version == RUNTIME or not (info.container_runtime_version or info.kubelet_version)
+
+
+def has_failed(node: Node) -> bool:
+    return node.metadata.annotations.get(FAILED) == "true"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Lists: Kubernetes' `isSorted`, `sum`, `min`, `max`, `indexOf`, and the sets extension of cel-go."""
+"""Lists: Kubernetes' `isSorted`, `sum`, `min`, `max`, `indexOf`, and the sets and lists extensions of cel-go."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from fairlead.cel.types import (
     BOOL,
     DOUBLE,
     DURATION,
+    DYN,
     INT,
     PRIMITIVES,
     UINT,
@@ -26,6 +27,8 @@ from fairlead.cel.values import Duration, Uint, checked_int, checked_uint, conta
 
 _ZEROS: Final[dict[Type, Any]] = {INT: 0, UINT: Uint(0), DOUBLE: 0.0, DURATION: Duration(0)}
 _LIST: Final = list_of(A)
+#: What the macro `sortBy` calls with a list and the keys of its elements.
+SORT_BY_KEYS: Final = "@sortByAssociatedKeys"
 
 
 def overloads() -> Iterator[Overload]:
@@ -51,6 +54,37 @@ def overloads() -> Iterator[Overload]:
         ("sets.intersects", [_LIST, _LIST], BOOL, lambda a, b: any(contains(a, value) for value in b)),
         cost=costs.product,
     )
+    yield from _extension()
+
+
+def _extension() -> Iterator[Overload]:
+    """cel-go's lists extension in its third version."""
+    yield from methods(
+        _LIST,
+        ("slice", [INT, INT], _LIST, _slice),
+        cost=lambda _, start, end: costs.NEW_LIST + max(0, end - start),
+    )
+    yield from methods(_LIST, ("reverse", [], _LIST, lambda values: values[::-1]), cost=costs.copying)
+    yield from methods(_LIST, ("distinct", [], _LIST, _distinct), cost=costs.comparing_all)
+    yield from methods(list_of(_LIST), ("flatten", [], _LIST, lambda values: _flat(values, 1)), cost=costs.copying)
+    yield Overload(
+        "flatten",
+        (list_of(DYN), INT),
+        list_of(DYN),
+        _flat,
+        True,
+        lambda values, depth: costs.NEW_LIST + len(values) * max(0, depth),
+    )
+    yield from functions(
+        ("lists.range", [INT], list_of(INT), lambda end: list(range(end))),
+        cost=lambda end: costs.NEW_LIST + max(0, end),
+    )
+    for type_ in PRIMITIVES:
+        list_type = list_of(type_)
+        yield from methods(list_type, ("sort", [], list_type, sorted_), cost=costs.comparing_all)
+        yield Overload(
+            SORT_BY_KEYS, (_LIST, list_type), _LIST, sorted_, True, lambda _, keys: costs.comparing_all(keys)
+        )
 
 
 def _is_sorted(values: list[Any]) -> bool:
@@ -103,3 +137,46 @@ def _last_index_of(values: list[Any], wanted: Any) -> int:
 
 def _has_all(values: list[Any], wanted: list[Any]) -> bool:
     return all(contains(values, value) for value in wanted)
+
+
+def _slice(values: list[Any], start: int, end: int) -> list[Any]:
+    if start < 0 or end < 0:
+        raise CelError(f"cannot slice({start}, {end}), negative indexes not supported")
+    if start > end:
+        raise CelError(f"cannot slice({start}, {end}), start index must be less than or equal to end index")
+    if end > len(values):
+        raise CelError(f"cannot slice({start}, {end}), list is length {len(values)}")
+    return values[start:end]
+
+
+def _flat(values: list[Any], depth: int) -> list[Any]:
+    if depth < 0:
+        raise CelError("level must be non-negative")
+    if depth == 0:
+        return values
+    found: list[Any] = []
+    for value in values:
+        found += _flat(value, depth - 1) if isinstance(value, list) else [value]
+    return found
+
+
+def _distinct(values: list[Any]) -> list[Any]:
+    if all(type(value) is str for value in values):
+        return list(dict.fromkeys(values))
+    found: list[Any] = []
+    for value in values:
+        if not contains(found, value):
+            found.append(value)
+    return found
+
+
+def sorted_(values: list[Any], keys: list[Any] | None = None) -> list[Any]:
+    """The values in the order of their keys, which are of one type; by themselves if there are none."""
+    keys = values if keys is None else keys
+    if not keys:
+        return values
+    if not any(accepts(type_, keys[0]) for type_ in PRIMITIVES):
+        raise CelError("list elements must be comparable")
+    if any(type(key) is not type(keys[0]) for key in keys):
+        raise CelError("list elements must have the same type")
+    return [values[index] for index in sorted(range(len(keys)), key=keys.__getitem__)]

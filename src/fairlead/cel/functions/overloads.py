@@ -22,6 +22,10 @@ class Overload:
     call: Callable[..., Any]
     is_method: bool = False
     cost: Cost | None = None
+    #: Whether `call` gets its second argument as a function of nothing, to be called if it is needed.
+    is_lazy: bool = False
+    #: Given a second argument that is written out: the call of the first, and what that costs.
+    prepare: Callable[[Any], tuple[Callable[[Any], Any], Cost]] | None = None
 
 
 def methods(

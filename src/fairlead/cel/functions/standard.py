@@ -10,7 +10,6 @@ from typing import Any, Final
 from fairlead.cel.errors import CelError
 from fairlead.cel.functions import costs
 from fairlead.cel.functions.overloads import Overload, functions, methods
-from fairlead.cel.functions.regex import matches
 from fairlead.cel.types import (
     BOOL,
     BYTES,
@@ -31,6 +30,7 @@ from fairlead.cel.values import (
     INT_MAX,
     INT_MIN,
     UINT_MAX,
+    KeyedList,
     TypeName,
     Uint,
     checked_int,
@@ -44,7 +44,6 @@ from fairlead.golang.numbers import parse_bool
 
 _LIST: Final = list_of(A)
 _MAP: Final = map_of(A, B)
-_TYPE_NAMES: Final = {"google.protobuf.Timestamp": "timestamp", "google.protobuf.Duration": "duration"}
 
 
 def overloads() -> Iterator[Overload]:
@@ -74,8 +73,6 @@ def overloads() -> Iterator[Overload]:
         cost=lambda _, part: costs.traversal(part),
     )
     yield Overload("contains", (STRING, STRING), BOOL, operator.contains, True, costs.traversal)
-    yield Overload("matches", (STRING, STRING), BOOL, matches, True, costs.matching)
-    yield Overload("matches", (STRING, STRING), BOOL, matches, cost=costs.matching)
 
 
 def _in_cost(_: Any, values: list[Any]) -> int:
@@ -130,7 +127,7 @@ def _arithmetic() -> Iterator[Overload]:
         ("_*_", [DOUBLE, DOUBLE], DOUBLE, operator.mul),
         ("_/_", [DOUBLE, DOUBLE], DOUBLE, _quotient),
         ("-_", [DOUBLE], DOUBLE, operator.neg),
-        ("_+_", [_LIST, _LIST], _LIST, operator.add),
+        ("_+_", [_LIST, _LIST], _LIST, _listed),
         cost=None,
     )
     yield from functions(
@@ -138,6 +135,10 @@ def _arithmetic() -> Iterator[Overload]:
         ("_+_", [BYTES, BYTES], BYTES, operator.add),
         cost=costs.traversal,
     )
+
+
+def _listed(left: list[Any], right: list[Any]) -> list[Any]:
+    return left.merged(right) if isinstance(left, KeyedList) else left + right
 
 
 def _not_zero(value: int, otherwise: str) -> int:

@@ -8,7 +8,7 @@ silent for too long, and a lease that is renewed costs a dictionary write. Sourc
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -54,15 +54,17 @@ class _Health:
 
 
 class NodeLifecycle(Controller[Node]):
-    """With `heartbeats=False` every node is believed to be as its status says, for fleets that send none."""
+    """With `heartbeats=False` every node is believed to be as its status says, for fleets that send none, except those
+    of which `is_silent` says that they would send none."""
 
     name = "node-controller"
     queue_name = "node_lifecycle_controller"
     account = "node-controller"
     kind = NODES
 
-    def __init__(self, *, heartbeats: bool = True) -> None:
-        self._heartbeats = heartbeats
+    def __init__(self, *, heartbeats: bool = True, is_silent: Callable[[Node], bool] = lambda node: False) -> None:
+        self._heartbeats, self._is_silent = heartbeats, is_silent
+        self._silent_since: dict[str, float] = {}  # by node, where none sends heartbeats
         self._health: dict[str, _Health] = {}
         self._renewed: dict[str, float] = {}
         self._zones = Zones()
@@ -93,6 +95,7 @@ class NodeLifecycle(Controller[Node]):
     def gone(self, key: str, world: World) -> Actions:
         self._waiting.pop(key, None)
         self._renewed.pop(key, None)
+        self._silent_since.pop(key, None)
         health = self._health.pop(key, None)
         if health is not None:
             yield _event_about_node(
@@ -106,12 +109,22 @@ class NodeLifecycle(Controller[Node]):
             text = f"Node {name} event: Registered Node {name} in Controller"
             yield _event_about_node("RegisteredNode", text, name, obj.metadata.uid)
         health = self._health[name] = self._health_of(obj, health, world)
+        if not self._heartbeats:
+            health.heard_at = self._last_sign(obj, world.monotonic)
+        is_expected = self._heartbeats or name in self._silent_since
         silent_at = health.heard_at + (STARTUP_GRACE_SECONDS if obj.ready_status is None else GRACE_SECONDS)
-        if self._heartbeats and now > silent_at:
+        if is_expected and now > silent_at:
             yield from _fall_silent(obj, world)
-        elif self._heartbeats:
+        elif is_expected:
             yield Requeue(silent_at - now + MARGIN_SECONDS)
         yield from self._taint(obj, world)
+
+    def _last_sign(self, node: Node, now: float) -> float:
+        """Of a node that sends no heartbeats: now, or when it fell silent."""
+        if self._is_silent(node):
+            return self._silent_since.setdefault(node.metadata.name, now)
+        self._silent_since.pop(node.metadata.name, None)
+        return now
 
     def _health_of(self, node: Node, known: _Health | None, world: World) -> _Health:
         ready, uid, now = node.condition("Ready"), node.metadata.uid, world.monotonic

@@ -267,7 +267,7 @@ def _conditions(conditions: Sequence[_Condition], path: str, errors: Errors) -> 
             try:
                 program = _ENVIRONMENT.compile(source)
             except CompileError as error:
-                errors.invalid(here, source, f"compilation failed: {error}")
+                errors.invalid(here, source, f"{error.step}: {error}")
                 continue
             if program.type != BOOL:
                 errors.invalid(here, source, f"must evaluate to bool but got {program.type}")

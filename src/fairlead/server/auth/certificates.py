@@ -3,30 +3,24 @@ default; and the users whom a client certificate of that authority lets in."""
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from cryptography import x509
-from cryptography.x509.oid import NameOID
-
-from fairlead.api.users import ADMIN, User
-from fairlead.caches import LruCache
-from fairlead.runtime.authority import LIFETIME_SECONDS, Authority, Identity, key_pem, new_key, user_of
-from fairlead.runtime.clock import now
+from fairlead.api.users import ADMIN, MASTERS, User
+from fairlead.runtime.authority import Authority, Identity, key_pem
 from fairlead.runtime.tls import server_context
+from fairlead.runtime.tls_peers import TlsPeers
 from fairlead.server.auth.authenticator import Credentials
 
 SERVER_NAMES: Final = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
 SERVER_ADDRESSES: Final = ("127.0.0.1", "::1")
 #: The common name of what the server shows to other API servers.
 FRONT_PROXY: Final = "front-proxy-client"
-_SERVER_USAGES: Final = ("digital signature", "server auth")
-#: How many client certificates are remembered.
-_MOST_REMEMBERED: Final = 1024
+#: As whom the server asks kubelets, who ask it what that user may do.
+KUBELET_CLIENT: Final = User("kube-apiserver-kubelet-client", (MASTERS,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +58,12 @@ class Pki:
         return Identity(*(file.read_bytes() for file in files))
 
     @property
+    def kubelet_client(self) -> Identity:
+        """What the server shows to kubelets."""
+        files = self.folder / "apiserver-kubelet-client.crt", self.folder / "apiserver-kubelet-client.key"
+        return Identity(*(file.read_bytes() for file in files))
+
+    @property
     def admin_token(self) -> Path:
         return self.folder / "admin.token"
 
@@ -96,6 +96,10 @@ def ensure(folder: Path) -> Pki:
     admin_key = folder / "admin.key"
     if not admin_key.exists():
         _write_identity(folder / "admin.crt", admin_key, pki.authority.identify(ADMIN))
+    kubelet_key = folder / "apiserver-kubelet-client.key"
+    if not kubelet_key.exists():
+        identity = pki.authority.identify(KUBELET_CLIENT)
+        _write_identity(folder / "apiserver-kubelet-client.crt", kubelet_key, identity)
     front_proxy_key = folder / "front-proxy-client.key"
     if not front_proxy_key.exists():
         authority = Authority.make("front-proxy-ca")  # it signs once, so its key is not kept
@@ -124,46 +128,14 @@ def write_private(path: Path, data: bytes) -> None:
 
 
 def _server(authority: Authority) -> Identity:
-    key = new_key()
-    names = [
-        *(x509.DNSName(name) for name in SERVER_NAMES),
-        *(x509.IPAddress(ipaddress.ip_address(address)) for address in SERVER_ADDRESSES),
-    ]
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kube-apiserver")])
-    return Identity(authority.sign(subject, key.public_key(), _SERVER_USAGES, LIFETIME_SECONDS, names), key_pem(key))
-
-
-@dataclass(frozen=True, slots=True)
-class _Holder:
-    user: User | None
-    #: Seconds since 1970.
-    begins: float
-    ends: float
+    return authority.certify_server(User("kube-apiserver"), (*SERVER_NAMES, *SERVER_ADDRESSES))
 
 
 class CertificateAuthenticator:
-    """Lets in whoever has shown a client certificate. TLS has verified it against our authority; but a connection may
-    outlast a certificate, so its time is looked at for every request."""
+    """Lets in whoever has shown a client certificate."""
 
     def __init__(self) -> None:
-        self._holders: LruCache[bytes, _Holder] = LruCache(_MOST_REMEMBERED)
+        self._peers = TlsPeers()
 
     async def __call__(self, credentials: Credentials) -> User | None:
-        tls = credentials.transport.get_extra_info("ssl_object")
-        certificate = tls.getpeercert(binary_form=True) if tls is not None else None
-        if certificate is None:
-            return None
-        holder = self._holders.get(certificate)
-        if holder is None:
-            holder = _holder_of(certificate)
-            self._holders.put(certificate, holder)
-        return holder.user if holder.begins <= now() <= holder.ends else None
-
-
-def _holder_of(certificate: bytes) -> _Holder:
-    try:
-        found = x509.load_der_x509_certificate(certificate)
-        times = found.not_valid_before_utc.timestamp(), found.not_valid_after_utc.timestamp()
-        return _Holder(user_of(found.subject), *times)
-    except ValueError:  # a subject that TLS does not look at
-        return _Holder(None, 0, 0)
+        return self._peers.user(credentials.transport)

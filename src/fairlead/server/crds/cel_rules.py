@@ -6,35 +6,28 @@ is asked of changes alone; any other is not asked of a part that is as it was (K
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from fairlead.api.fields import Errors, under
 from fairlead.api.objects import Obj
-from fairlead.cel.environment import Environment, Program, WrongTypeError
+from fairlead.cel.environment import PER_CALL_LIMIT, Environment, Program, WrongTypeError
 from fairlead.cel.errors import CelError, CompileError, TooCostlyError
-from fairlead.cel.schema import Reader, declared, reader
-from fairlead.cel.scope import Meter
+from fairlead.cel.schema import Reader, declared, escaped, reader
+from fairlead.cel.scope import Meter, Read
+from fairlead.cel.sizes import MOST, Place, bounded
 from fairlead.cel.types import BOOL, DYN, STRING, Type, optional_of
 from fairlead.cel.values import NONE, some
-from fairlead.server.crds import internal
+from fairlead.golang.quoting import go_quote
 from fairlead.server.crds.paths import field_at
-from fairlead.server.crds.schema import ABSENT, each_schema
-from fairlead.server.crds.values import Problems, number_text
+from fairlead.server.crds.schema import ABSENT
+from fairlead.server.crds.values import Problems, number_text, printed
 
 KEYWORD: Final = "x-kubernetes-validations"
-#: What all rules may cost for one object. Upstream allows ten times as much: that would hold the loop for seconds.
-OBJECT_BUDGET: Final = 1_000_000
-#: How many characters the expressions of one definition may have together: to compile them must not hold it either.
-MOST_CHARACTERS: Final = 50_000
+#: What all rules may cost for one object (k8s.io/apiserver/pkg/apis/cel, `RuntimeCELCostBudget`).
+OBJECT_BUDGET: Final = 10_000_000
 _LONGEST_MESSAGE: Final = 5_120
-_REASONS: Final = {
-    "FieldValueForbidden": "Forbidden: {}",
-    "FieldValueRequired": "Required value: {}",
-    "FieldValueDuplicate": "Duplicate value",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +50,10 @@ class _Rule:
 class RuleNode:
     """The rules about one place, and the places below it that have any."""
 
+    type: str = ""
     rules: list[_Rule] = field(default_factory=list)
+    #: What is wrong with rules that were stored by a release that compiled them.
+    broken: list[str] = field(default_factory=list)
     read: Reader | None = None
     properties: dict[str, RuleNode] = field(default_factory=dict)
     items: RuleNode | None = None
@@ -66,7 +62,7 @@ class RuleNode:
 
     @property
     def is_empty(self) -> bool:
-        return not (self.rules or self.properties or self.items or self.values)
+        return not (self.rules or self.broken or self.properties or self.items or self.values)
 
 
 # -- compilation
@@ -74,11 +70,14 @@ class RuleNode:
 
 def compile_rules(schema: Obj, *, is_root: bool = True) -> RuleNode | None:
     """The rules of a valid schema; None if it has none."""
-    node = RuleNode(read=reader(schema), list_keys=tuple(schema.get("x-kubernetes-list-map-keys") or ()))
-    environments = _Environments(schema, is_root)
+    keys = tuple(schema.get("x-kubernetes-list-map-keys") or ())
+    node = RuleNode(schema.get("type") or "", read=reader(schema), list_keys=keys)
+    compiler = RuleCompiler(schema, is_root)
     for rule in schema.get(KEYWORD) or ():
-        program, message = environments.compile(rule)
-        node.rules.append(_made(rule, program, message, schema))
+        try:
+            node.rules.append(_made(rule, compiler, schema))
+        except (CompileError, WrongTypeError) as error:
+            node.broken.append(f"rule compile error: {error}")
     for key, below in (schema.get("properties") or {}).items():
         if (found := compile_rules(below, is_root=False)) is not None:
             node.properties[key] = found
@@ -89,7 +88,21 @@ def compile_rules(schema: Obj, *, is_root: bool = True) -> RuleNode | None:
     return None if node.is_empty else node
 
 
-def _made(rule: Mapping[str, Any], program: Program, message: Program | None, schema: Obj) -> _Rule:
+def cost_in(place: Place | None, node: RuleNode, times: int = 1) -> int:
+    """What the rules could cost together where values are as large as is declared there."""
+    if place is None or place.most is None:
+        return MOST  # a name that expressions cannot spell: nobody knows
+    total = sum(rule.program.estimated_cost(place) for rule in node.rules) * times
+    for key, below in node.properties.items():
+        total += cost_in(place.below.get(escaped(key) or ""), below, times)
+    for key, elements in (("@items", node.items), ("@values", node.values)):
+        if elements is not None:
+            total += cost_in(place.below.get(key), elements, times * place.most)
+    return bounded(total)
+
+
+def _made(rule: Mapping[str, Any], compiler: RuleCompiler, schema: Obj) -> _Rule:
+    program, message = compiler.rule(rule), compiler.message(rule) if rule.get("messageExpression") else None
     text, source = (rule.get("message") or "").strip(), rule["rule"].strip()
     path = "".join(f".{key}" for key in field_at(rule["fieldPath"], schema)[0]) if rule.get("fieldPath") else ""
     return _Rule(
@@ -103,21 +116,21 @@ def _made(rule: Mapping[str, Any], program: Program, message: Program | None, sc
     )
 
 
-class _Environments:
-    """The variables of the rules about one place."""
+class RuleCompiler:
+    """Compiles the rules about one place. CompileError and WrongTypeError say what is wrong."""
 
     def __init__(self, schema: Obj, is_root: bool) -> None:
         self._schema, self._is_root = schema, is_root
         self._made: dict[bool, Environment] = {}
 
-    def compile(self, rule: Mapping[str, Any]) -> tuple[Program, Program | None]:
-        """The programs of a rule and of its message. CompileError and WrongTypeError say what is wrong."""
-        environment = self._environment(bool(rule.get("optionalOldSelf")))
-        program = environment.compile(rule["rule"], BOOL)
-        text = rule.get("messageExpression")
-        return program, environment.compile(text, STRING) if text else None
+    def rule(self, rule: Mapping[str, Any]) -> Program:
+        return self._environment(rule).compile(rule["rule"], BOOL)
 
-    def _environment(self, takes_optional_old: bool) -> Environment:
+    def message(self, rule: Mapping[str, Any]) -> Program:
+        return self._environment(rule).compile(rule["messageExpression"], STRING)
+
+    def _environment(self, rule: Mapping[str, Any]) -> Environment:
+        takes_optional_old = bool(rule.get("optionalOldSelf"))
         found = self._made.get(takes_optional_old)
         if found is None:
             type_: Type = declared(self._schema, is_root=self._is_root) or DYN
@@ -126,76 +139,30 @@ class _Environments:
         return found
 
 
-def are_too_long(schemas: Iterable[Obj]) -> bool:
-    """Whether the expressions in these schemas are more than are compiled."""
-    rules = [rule for schema in schemas for node in each_schema(schema) for rule in node.get(KEYWORD) or ()]
-    return sum(len(rule.get("rule", "")) + len(rule.get("messageExpression") or "") for rule in rules) > MOST_CHARACTERS
-
-
-def check_rules(schema: Obj, path: str, errors: Errors, *, is_root: bool = True, uncorrelatable: str = "") -> None:
-    """Add everything that does not compile in a structural schema whose rules have a valid form."""
-    environments = _Environments(schema, is_root)
-    for index, rule in enumerate(schema.get(KEYWORD) or ()):
-        _check(environments, rule, f"{path}.{KEYWORD}[{index}]", uncorrelatable, errors)
-    if isinstance(values := schema.get("additionalProperties"), dict):
-        here = under(path, ".additionalProperties")
-        check_rules(values, here, errors, is_root=False, uncorrelatable=uncorrelatable)
-    for key, below in (schema.get("properties") or {}).items():
-        here = under(path, f".properties[{key}]")
-        check_rules(below, here, errors, is_root=False, uncorrelatable=uncorrelatable)
-    if isinstance(items := schema.get("items"), dict):
-        here = under(path, ".items")
-        is_lost = schema.get("x-kubernetes-list-type") != "map"
-        lost = uncorrelatable or (here if is_lost else "")
-        check_rules(items, here, errors, is_root=False, uncorrelatable=lost)
-
-
-def _check(
-    environments: _Environments, rule: Mapping[str, Any], path: str, uncorrelatable: str, errors: Errors
-) -> None:
-    spelled = internal.spelled_rule(rule)
-    try:
-        program, _ = environments.compile({**rule, "messageExpression": None})
-    except CompileError as error:
-        errors.invalid(f"{path}.rule", spelled, f"compilation failed: {error}")
-    except WrongTypeError:
-        errors.invalid(f"{path}.rule", spelled, "cel expression must evaluate to a bool")
-    else:
-        if "oldSelf" in program.names and uncorrelatable:
-            text = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {uncorrelatable}"
-            errors.invalid(f"{path}.rule", rule["rule"], text)
-        if "oldSelf" not in program.names and rule.get("optionalOldSelf") is not None:
-            text = "may not be set if oldSelf is not used in rule"
-            errors.invalid(f"{path}.optionalOldSelf", rule["optionalOldSelf"], text)
-    if rule.get("messageExpression"):
-        try:
-            environments.compile({**rule, "rule": "true"})
-        except CompileError as error:
-            errors.invalid(f"{path}.messageExpression", spelled, f"messageExpression compilation failed: {error}")
-        except WrongTypeError:
-            errors.invalid(f"{path}.messageExpression", spelled, "messageExpression must evaluate to a string")
-
-
 # -- evaluation
+
+
+class _Exhausted(Exception):
+    """Nothing more is asked."""
 
 
 def ask(node: RuleNode, value: Any, old: Any, found: Problems) -> None:
     """Add what the rules object to in a value; `old` is what it was, or ABSENT."""
-    asking = _Asking(found, Meter(OBJECT_BUDGET))
-    with suppress(TooCostlyError):  # said where it happened
-        asking.ask(node, value, old, "")
+    with suppress(_Exhausted):  # said where it happened
+        _Asking(found).ask(node, value, old, "")
 
 
 class _Asking:
-    """One object being asked; all rules share what they may cost."""
+    """One object being asked; all rules share what they may cost, beside what each may."""
 
-    def __init__(self, found: Problems, meter: Meter) -> None:
-        self._found, self._meter = found, meter
+    def __init__(self, found: Problems) -> None:
+        self._found, self._left = found, OBJECT_BUDGET
+        self._read: Read = {}
 
     def ask(self, node: RuleNode, value: Any, old: Any, path: str) -> None:
         if value is None:
             return
-        if node.rules:
+        if node.rules or node.broken:
             self._ask_here(node, value, None if old is ABSENT else old, path)
         if isinstance(value, dict):
             was = old if isinstance(old, dict) else {}
@@ -211,12 +178,15 @@ class _Asking:
                 self.ask(node.items, item, counterparts.of(item), f"{path}[{index}]")
 
     def _ask_here(self, node: RuleNode, value: Any, old: Any, path: str) -> None:
+        for text in node.broken:
+            self._found.invalid(path, node.type, text)
         is_same = old is not None and old == value
         read = node.read or _as_it_is
         try:
             current, before = read(value), old if old is None else read(old)
         except CelError as error:  # a text that is not of its format, which only warns of that
-            self._report("FieldValueInvalid", path, f"Invalid value: {error} evaluating rule: {node.rules[0].name}")
+            for rule in node.rules:
+                self._found.invalid(path, node.type, f"{error} evaluating rule: {rule.name}")
             return
         variables = {"self": current, "oldSelf": before}
         optional = {"self": current, "oldSelf": NONE if old is None else some(before)}
@@ -225,39 +195,67 @@ class _Asking:
                 continue
             if is_same and not rule.reads_old:
                 continue
-            self._ask_rule(rule, optional if rule.takes_optional_old else variables, path)
+            seen = optional if rule.takes_optional_old else variables
+            if not self._holds(rule, seen, node.type, path):
+                self._refuse(rule, seen, node.type, value, path)
 
-    def _ask_rule(self, rule: _Rule, variables: Mapping[str, Any], path: str) -> None:
+    def _holds(self, rule: _Rule, variables: Mapping[str, Any], type_: str, path: str) -> bool:
+        """Whether a rule holds; also true of one that cannot be asked, which is reported."""
         try:
-            holds = rule.program.metered(variables, self._meter)
+            return self._evaluated(rule.program, variables, type_, path) is True
         except TooCostlyError as error:
             text = "no further validation rules will be run due to call cost exceeds limit for rule"
-            self._report("FieldValueInvalid", path, f"Invalid value: '{error}': {text}: {rule.name}")
-            raise
+            self._found.invalid(path, type_, f"'{error}': {text}: {rule.name}")
+            raise _Exhausted from None
         except CelError as error:
+            told = f"{error} evaluating rule: {rule.name}"
             if str(error).startswith("no such overload"):
                 text = "call arguments did not match a supported operator, function or macro signature for rule"
                 told = f"'{error}': {text}: {rule.name}"
-            else:
-                told = f"{error} evaluating rule: {rule.name}"
-            self._report("FieldValueInvalid", path, f"Invalid value: {told}")
-            return
-        if holds is not True:
-            text = _REASONS.get(rule.reason, "Invalid value: {}").format(self._message(rule, variables))
-            self._report(rule.reason, path + rule.field, text)
+            self._found.invalid(path, type_, told)
+        return True
 
-    def _report(self, reason: str, path: str, text: str) -> None:
-        self._found.report(reason, path, text)
-
-    def _message(self, rule: _Rule, variables: Mapping[str, Any]) -> str:
-        """What its expression says, if that is one line; else its message."""
-        if rule.message_program is None:
-            return rule.message
+    def _evaluated(self, program: Program, variables: Mapping[str, Any], type_: str, path: str, what: str = "") -> Any:
+        """What an expression is worth. Raises CelError, and `_Exhausted` if all together have cost too much."""
+        meter = Meter(PER_CALL_LIMIT, self._read)
         try:
-            text = str(rule.message_program.metered(variables, self._meter)).strip()
+            return program.metered(variables, meter)
+        finally:
+            self._left -= PER_CALL_LIMIT - max(0, meter.left)
+            if self._left < 0:
+                text = "failed due to running out of cost budget, no further validation rules will be run"
+                self._found.invalid(path, type_, f"{what or 'validation'} {text}")
+                raise _Exhausted
+
+    def _refuse(self, rule: _Rule, variables: Mapping[str, Any], type_: str, value: Any, path: str) -> None:
+        here, text = path + rule.field, rule.message
+        if rule.message_program is not None:
+            text = self._message(rule, rule.message_program, variables, type_, here)
+        is_shown = type_ not in ("object", "array")
+        match rule.reason:
+            case "FieldValueForbidden":
+                self._found.report(rule.reason, here, f"Forbidden: {text}")
+            case "FieldValueRequired":
+                self._found.report(rule.reason, here, f"Required value: {text}")
+            case "FieldValueDuplicate":
+                shown = f": {printed(value)}" if is_shown else ""
+                self._found.report(rule.reason, here, f"Duplicate value{shown}")
+            case _ if is_shown:
+                self._found.invalid(here, value, text)
+            case _:
+                self._found.report(rule.reason, here, f"Invalid value: {text}")
+
+    def _message(self, rule: _Rule, program: Program, variables: Mapping[str, Any], type_: str, path: str) -> str:
+        """What its expression says, if that is one line; else its message."""
+        try:
+            text = str(self._evaluated(program, variables, type_, path, "messageExpression evaluation")).strip()
+        except TooCostlyError:
+            text = "no further validation rules will be run due to call cost exceeds limit for messageExpression"
+            self._found.invalid(path, type_, f"{text}: {go_quote(program.source)}")
+            raise _Exhausted from None
         except CelError:
             return rule.message
-        return text if text and "\n" not in text and len(text) <= _LONGEST_MESSAGE else rule.message
+        return text if text and "\n" not in text and len(text.encode()) <= _LONGEST_MESSAGE else rule.message
 
 
 def _as_it_is(value: Any) -> Any:

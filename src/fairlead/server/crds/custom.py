@@ -20,6 +20,7 @@ from fairlead.api.names import qualified_name
 from fairlead.api.objects import Obj, metadata, name_of
 from fairlead.api.resources import Resource, Subresource
 from fairlead.api.versions import by_preference
+from fairlead.cel.sizes import place_of
 from fairlead.client.webhooks import WebhookClient
 from fairlead.golang.quoting import go_quote
 from fairlead.kinds.strategy import FieldGetter, Strategy
@@ -28,7 +29,7 @@ from fairlead.server.codec.normalise import DecodeReport, walker
 from fairlead.server.codec.versions import ServedVersion
 from fairlead.server.codec.wire import OBJECT_META
 from fairlead.server.crds import naming
-from fairlead.server.crds.cel_rules import ask, compile_rules
+from fairlead.server.crds.cel_rules import RuleNode, ask, compile_rules, cost_in
 from fairlead.server.crds.embedded import check_embedded, coerce_embedded, has_embedded
 from fairlead.server.crds.embedded_meta import check_metadata
 from fairlead.server.crds.paths import compile_path
@@ -44,6 +45,9 @@ _VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "updat
 #: A kind on its way out takes no new objects.
 _TERMINATING_VERBS = ("delete", "deletecollection", "get", "list", "watch")
 _STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
+#: Objects that are larger are validated beside the loop in any case (`server/context.py`); what rules may cost on it.
+_SMALL_BYTES = 4 << 10
+_MUCH = 100_000
 #: Errors after which rules are not asked, because what they would look at may not be there.
 _BLOCKING = frozenset({
     "FieldValueNotSupported", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid",
@@ -112,6 +116,8 @@ class VersionSchema:
         self.status_check = ValueCheck((schema.get("properties") or {}).get("status") or {})
         self.has_embedded = has_embedded(self.node)
         self.rules = compile_rules(schema)
+        #: Whether the rules may take long even for an object that is not large.
+        self.is_slow = self.rules is not None and _cost_of_small(self.rules, schema) > _MUCH
         subresources = version.get("subresources") or {}
         self.has_status = subresources.get("status") is not None
         self.scale = ScalePaths(subresources["scale"]) if subresources.get("scale") else None
@@ -212,6 +218,8 @@ class CustomStrategy(Strategy):
         self.stored, self._converter = stored, converter
         self.versions = versions
         self.has_status = stored.has_status
+        if any(version.is_slow for version in versions.values()):
+            self.slow_bytes = 0
         self.selectable = {key: get for version in versions.values() for key, get in version.selectable.items()}
 
     def selectable_in(self, api_version: str) -> Mapping[str, FieldGetter]:
@@ -305,6 +313,10 @@ def _subresources(version: Obj, kind: str) -> dict[str, Subresource]:
     if declared.get("scale") is not None:
         found["scale"] = SCALE
     return found
+
+
+def _cost_of_small(rules: RuleNode, schema: Obj) -> int:
+    return cost_in(place_of(schema, is_root=True, request_bytes=_SMALL_BYTES), rules)
 
 
 def _getter(path: str) -> FieldGetter:

@@ -6,19 +6,23 @@ pkg/apis/apiextensions/validation/validation.go, with the options that hold for 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from fairlead.api import names
 from fairlead.api.fields import Errors, validate_choice
 from fairlead.api.objects import Obj, name_of
+from fairlead.golang.patterns import fit_together
 from fairlead.server.crds import approval, internal
-from fairlead.server.crds.cel_rules import MOST_CHARACTERS, are_too_long, check_rules
 from fairlead.server.crds.conversion import check_conversion
 from fairlead.server.crds.paths import PathError, field_at
-from fairlead.server.crds.patterns import fit_together
+from fairlead.server.crds.rule_checks import MOST_CHARACTERS, are_too_long, check_rules
 from fairlead.server.crds.schema import each_schema
 from fairlead.server.crds.schema_rules import check_schema, unsupported_in
 from fairlead.server.crds.structural import check_defaults, check_structural
+
+#: The schemas that the versions had until now, by their names.
+_Schemas = Mapping[Any, Obj | None]
 
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 _COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
@@ -41,7 +45,7 @@ def check_create(crd: Obj, errors: Errors) -> None:
     spec = crd["spec"]
     if name_of(crd) != f"{spec['names'].get('plural', '')}.{spec.get('group', '')}":
         errors.invalid("metadata.name", name_of(crd), 'must be spec.names.plural+"."+spec.group')
-    _check_spec(spec, errors)
+    _check_spec(spec, {}, errors)
     _check_status(crd, errors)
     approval.check(crd, None, errors)
     _check_preserve(spec, errors)
@@ -55,7 +59,7 @@ def check_update(crd: Obj, old: Obj, errors: Errors, *, is_established: bool) ->
         fixed.append(("names.kind", spec["names"].get("kind"), before["names"].get("kind")))
     fixed.append(("group", spec.get("group"), before.get("group")))
     fixed.append(("names.plural", spec["names"].get("plural"), before["names"].get("plural")))
-    _check_spec(spec, errors)
+    _check_spec(spec, before, errors)
     for field, value, old_value in fixed:
         if value != old_value:
             errors.invalid(f"spec.{field}", value, "field is immutable")
@@ -86,7 +90,8 @@ def _check_labels(values: list[str] | None, path: str, errors: Errors) -> None:
             errors.invalid(f"{path}[{index}]", value, ",".join(wrong))
 
 
-def _check_spec(spec: Obj, errors: Errors) -> None:
+def _check_spec(spec: Obj, before: Obj, errors: Errors) -> None:
+    known = {version.get("name"): _schema(version) for version in before.get("versions") or ()}
     _check_group(spec.get("group", ""), errors)
     validate_choice(spec.get("scope", ""), ("Cluster", "Namespaced"), "spec.scope", errors)
     versions = spec.get("versions") or []
@@ -99,14 +104,14 @@ def _check_spec(spec: Obj, errors: Errors) -> None:
         errors.invalid("spec.preserveUnknownFields", True, "must be false in order to use defaults in the schema")
     shared = internal.shared(versions)
     for index, version in enumerate(versions):
-        _check_version(version, shared, f"spec.versions[{index}]", errors)
+        _check_version(version, shared, known, f"spec.versions[{index}]", errors)
     _check_set_of_versions(spec.get("versions"), errors)
     for field in ("plural", "singular", "kind", "listKind"):
         if not spec["names"].get(field):
             errors.required(f"spec.names.{field}")
     check_names(spec["names"], "spec.names", errors)
     if versions:
-        _check_shared(versions, shared, errors)
+        _check_shared(versions, shared, known, errors)
     check_conversion(spec, errors)
 
 
@@ -130,33 +135,33 @@ def _check_set_of_versions(versions: list[Obj] | None, errors: Errors) -> None:
         errors.invalid("spec.version", called[0], ",".join(wrong))
 
 
-def _check_version(version: Obj, shared: frozenset[str], path: str, errors: Errors) -> None:
+def _check_version(version: Obj, shared: frozenset[str], known: _Schemas, path: str, errors: Errors) -> None:
     """What a version says on its own; what all versions say alike is checked once (`_check_shared`)."""
     if wrong := names.dns1035_label(version.get("name", "")):
         errors.invalid(f"{path}.name", version.get("name", ""), ",".join(wrong))
     _check_deprecation(version, path, errors)
     own = {field: value for field, value in version.items() if field not in shared}
-    _check_content(own, version, path, f"{path}.schema", errors)
+    _check_content(own, version, known.get(version.get("name")), path, f"{path}.schema", errors)
     # Fields are looked up in the schema that stands beside them, and not where all versions share one.
     if own.get(internal.SELECTABLE) and not (own.get(internal.SCHEMA) or {}).get("openAPIV3Schema"):
         text = "may only be set when `version.schema.openAPIV3Schema` is not included"
         errors.invalid(f"{path}.selectableFields", "", text)
 
 
-def _check_shared(versions: list[Obj], shared: frozenset[str], errors: Errors) -> None:
+def _check_shared(versions: list[Obj], shared: frozenset[str], known: _Schemas, errors: Errors) -> None:
     first = versions[0]
     shared_fields = {field: first.get(field) for field in shared}
     has_status = {
         "subresources": {"status": next((status for status in map(_status, versions) if status is not None), None)}
     }
-    _check_content(shared_fields, first | has_status, "spec", "spec.validation", errors)
+    _check_content(shared_fields, first | has_status, known.get(first.get("name")), "spec", "spec.validation", errors)
     if shared_fields.get(internal.SELECTABLE) and not shared_fields.get(internal.SCHEMA):
         errors.invalid("spec.selectableFields", "", "may only be set when validations.schema is included")
 
 
-def _check_content(content: Obj, version: Obj, path: str, schema_path: str, errors: Errors) -> None:
+def _check_content(content: Obj, version: Obj, known: Obj | None, path: str, schema_path: str, errors: Errors) -> None:
     if schema := (content.get("schema") or {}).get("openAPIV3Schema"):
-        _check_schema(schema, f"{schema_path}.openAPIV3Schema", _status(version) is not None, errors)
+        _check_schema(schema, known, f"{schema_path}.openAPIV3Schema", _status(version) is not None, errors)
     _check_scale((content.get("subresources") or {}).get("scale"), f"{path}.subresources.scale", errors)
     for index, column in enumerate(content.get("additionalPrinterColumns") or ()):
         _check_column(column, f"{path}.additionalPrinterColumns[{index}]", errors)
@@ -183,7 +188,7 @@ def _check_deprecation(version: Obj, path: str, errors: Errors) -> None:
         errors.invalid(where, text, detail)
 
 
-def _check_schema(schema: Obj, path: str, has_status: bool, errors: Errors) -> None:
+def _check_schema(schema: Obj, known: Obj | None, path: str, has_status: bool, errors: Errors) -> None:
     found = Errors()
     if has_status:
         _check_root(schema, path, found)
@@ -203,7 +208,7 @@ def _check_schema(schema: Obj, path: str, has_status: bool, errors: Errors) -> N
             check_defaults(schema, path, found)
     check_schema(schema, path, unsupported, found)
     if not unsupported and not found:
-        check_rules(schema, path, found)
+        check_rules(schema, path, found, is_known=schema == known)
     if unsupported and not found:  # nothing else looks at it
         found.invalid(path, "", "OpenAPIV3Schema 'schema' is not supported")
     errors.extend(found)

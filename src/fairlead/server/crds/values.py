@@ -15,9 +15,9 @@ import msgspec
 
 from fairlead.api.errors import Cause, Causes
 from fairlead.api.fields import HTML, under
+from fairlead.golang.patterns import BadPattern, compile_pattern
 from fairlead.golang.quoting import go_quote
 from fairlead.server.crds import formats
-from fairlead.server.crds.patterns import BadPattern, compile_pattern
 from fairlead.server.crds.schema import ABSENT
 
 _INT32 = range(-(2**31), 2**31)

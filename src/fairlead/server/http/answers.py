@@ -15,10 +15,10 @@ from fairlead.api.encoded import Encoded, encode
 from fairlead.api.errors import ApiError, NotAcceptable
 from fairlead.api.objects import Obj
 from fairlead.api.verbs import Listing
+from fairlead.runtime.http.pieces import PIECE_BYTES, pieces
 from fairlead.server.codec.protobuf_writer import object_message
 from fairlead.server.codec.versions import ServedVersion
 from fairlead.server.http.negotiate import JSON, YAML, MediaTypeOptions
-from fairlead.server.http.pieces import PIECE_BYTES, pieces
 from fairlead.server.http.request import Request
 
 #: How many characters the warnings of an answer may have; beyond that each is cut.

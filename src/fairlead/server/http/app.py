@@ -9,6 +9,9 @@ import logging
 from http import HTTPStatus
 
 from fairlead.runtime.clock import stopwatch
+from fairlead.runtime.http.exchange import Receive, Scope, Send, framing
+from fairlead.runtime.http.pieces import PIECE_BYTES, Pace
+from fairlead.runtime.http.protocol import TRANSPORT
 from fairlead.runtime.offload import offload
 from fairlead.server.aggregation.aggregator import Aggregator
 from fairlead.server.audit.auditor import Auditor
@@ -18,11 +21,8 @@ from fairlead.server.http.answers import Answer, warning_headers
 from fairlead.server.http.audit import audit_id
 from fairlead.server.http.chain import Services, chained
 from fairlead.server.http.documents import Documents
-from fairlead.server.http.exchange import Receive, Scope, Send, framing
 from fairlead.server.http.forwarding import Forwarder
 from fairlead.server.http.health import Health, Progress
-from fairlead.server.http.pieces import PIECE_BYTES, Pace
-from fairlead.server.http.protocol import TRANSPORT
 from fairlead.server.http.request import Request
 from fairlead.server.http.resources import ResourceHandlers
 from fairlead.server.metrics.requests import Endpoint, note_waits
@@ -67,6 +67,7 @@ class Application:
         """End every watch: the listener is about to stop."""
         self._progress.is_stopping = True
         self._resources.streams.close()
+        self._resources.tunnels.close()
         self._forwarder.close()
 
     def note_failed_handshake(self) -> None:

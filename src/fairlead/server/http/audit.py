@@ -13,13 +13,13 @@ from typing import Any, Final
 from fairlead.api.errors import BadRequest
 from fairlead.api.users import User
 from fairlead.runtime import rng
+from fairlead.runtime.http.exchange import Send
 from fairlead.server.audit.auditor import Auditor
 from fairlead.server.audit.event import Level, Stage
 from fairlead.server.audit.origin import Origin
 from fairlead.server.audit.policy import Decision
 from fairlead.server.audit.request_audit import RequestAudit
 from fairlead.server.http.authorization import access_request, runs_long
-from fairlead.server.http.exchange import Send
 from fairlead.server.http.request import Request
 
 _AUDIT_ID: Final = b"audit-id"

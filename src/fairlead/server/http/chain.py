@@ -28,6 +28,8 @@ from fairlead.api.errors import (
 )
 from fairlead.golang.quoting import go_quote
 from fairlead.runtime.clock import stopwatch
+from fairlead.runtime.http.exchange import Receive
+from fairlead.runtime.http.protocol import ON_AUTHENTICATED, TRANSPORT
 from fairlead.runtime.watchdog import working_on
 from fairlead.server.access import Authorizer, Decision, Verdict, check
 from fairlead.server.aggregation.aggregator import Aggregator
@@ -41,10 +43,8 @@ from fairlead.server.http.answers import Answer, Headers
 from fairlead.server.http.audit import begin, begin_of_stranger
 from fairlead.server.http.authorization import access_request, runs_long
 from fairlead.server.http.documents import Documents
-from fairlead.server.http.exchange import Receive
 from fairlead.server.http.forwarding import Forwarder
 from fairlead.server.http.health import HEALTH_PATHS, Health
-from fairlead.server.http.protocol import ON_AUTHENTICATED, TRANSPORT
 from fairlead.server.http.request import REQUEST_SECONDS, Request
 from fairlead.server.http.resources import ResourceHandlers
 from fairlead.server.metrics import ServerMetrics
@@ -124,7 +124,7 @@ def _refusal(error: ApiError, request: Request) -> Answer:
 
 
 async def bound(services: Services, proceed: Handler, request: Request) -> Answer | None:
-    """Require one `Host` header, with Go's error texts. The connection has bounded the head already (`protocol.py`)."""
+    """Require one `Host` header, with Go's error texts. The connection has bounded the head already."""
     match request.count(b"host"):
         case 1:
             return await proceed(request)

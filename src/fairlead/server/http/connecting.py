@@ -39,7 +39,7 @@ async def admit(registry: Registry, request: Request, row: Resource) -> None:
         row,
         info.namespace,
         info.name,
-        _options(request, subresource, path),
+        connect_options(request, subresource, path),
         None,
         subresource,
         user=request.known_user,
@@ -51,7 +51,7 @@ async def admit(registry: Registry, request: Request, row: Resource) -> None:
     await registry.admission.validate(attributes)
 
 
-def _options(request: Request, subresource: str, path: str) -> Obj:
+def connect_options(request: Request, subresource: str, path: str) -> Obj:
     """What the query says, as the kind of the subresource has it."""
     query: Mapping[str, str] = request.query
     if subresource == "proxy":

@@ -14,11 +14,11 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 from fairlead.client.calls import why
+from fairlead.runtime.http.exchange import framing
+from fairlead.runtime.http.pieces import Pace
+from fairlead.runtime.http.protocol import TRANSPORT
 from fairlead.server.http.answers import Headers
 from fairlead.server.http.authorization import runs_long
-from fairlead.server.http.exchange import framing
-from fairlead.server.http.pieces import Pace
-from fairlead.server.http.protocol import TRANSPORT
 from fairlead.server.http.request import Request
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ async def _relay(request: Request, opening: Opening, host: str, seconds: float |
 
     pace = Pace(request.scope)
     try:
-        async with asyncio.timeout(seconds), opening(list(_forwarded(request))) as response:
+        async with asyncio.timeout(seconds), opening(list(forwarded(request))) as response:
             await _begin(request, response, revise)
             async for piece in response.content.iter_any():
                 if not await pace.ready():
@@ -136,7 +136,7 @@ def _length(response: aiohttp.ClientResponse) -> int | None:
     return int(text) if text.isascii() and text.isdigit() else None
 
 
-def _forwarded(request: Request) -> Iterator[tuple[str, str]]:
+def forwarded(request: Request) -> Iterator[tuple[str, str]]:
     """The headers of the request that are for the other server, and who has handed it on."""
     headers = request.scope["headers"]
     hops = [value.decode("latin-1") for name, value in headers if name == b"x-forwarded-for"]

@@ -18,6 +18,7 @@ from fairlead.api.encoded import Encoded
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import EventType
+from fairlead.runtime.http.pieces import pieces
 from fairlead.server.codec import wire
 from fairlead.server.codec.protobuf_writer import (
     delimited,
@@ -32,7 +33,6 @@ from fairlead.server.codec.versions import ServedVersion
 from fairlead.server.http.answers import Answer
 from fairlead.server.http.negotiate import PARTIAL, PROTOBUF, MediaTypeOptions
 from fairlead.server.http.partials import PARTIAL_TYPE, encoded_partial
-from fairlead.server.http.pieces import pieces
 from fairlead.server.storage.entries import EventWriter, event_line
 
 

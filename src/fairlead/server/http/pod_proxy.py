@@ -117,8 +117,7 @@ async def answer(
         return _to_root(request)
     scheme = scheme or "http"
     address = f"{_in_url(host)}:{port or _DEFAULT_PORTS[scheme]}"
-    is_simulated = registry.agents is not None and await registry.agents.measure(pod.spec.node_name) is not None
-    if backends is None or is_simulated:
+    if backends is None or await registry.agents.is_simulated(pod.spec.node_name):
         raise _unreachable(f"dial tcp {address}: connect: connection refused")
     url = f"{scheme}://{address}/{b''.join(parts[_PARTS:]).decode('ascii')}"
     if query := request.scope["query_string"]:

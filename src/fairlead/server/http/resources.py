@@ -25,6 +25,7 @@ from fairlead.server.http.request import Request
 from fairlead.server.http.request_info import RequestInfo
 from fairlead.server.http.streams import Streams
 from fairlead.server.http.transforms import Presenter
+from fairlead.server.http.tunnel import Tunnels
 from fairlead.server.registry.patching import CUSTOM_PATCHES, decode_patch
 from fairlead.server.registry.registry import Registry
 from fairlead.server.storage import metadata_rules
@@ -51,6 +52,7 @@ class ResourceHandlers:
         self._registry = registry
         self._forwarder, self._backends = forwarder, backends
         self.streams = Streams(registry.metrics.watches)
+        self.tunnels = Tunnels()
 
     def count(self, request: Request) -> int:
         """About how many objects the request will list."""
@@ -80,11 +82,11 @@ class ResourceHandlers:
         measuring.count_resource(self._registry.metrics.requests, request, version.resource)
         await connecting.admit(self._registry, request, version.resource)
         if node_proxy.is_proxied(info):
-            return await node_proxy.answer(self._registry, request)
+            return await node_proxy.answer(self._registry, self._forwarder, self.tunnels, request)
         if pod_proxy.is_proxied(info):
             return await pod_proxy.answer(self._registry, self._backends, self._forwarder, request)
-        if containers.is_simulated(info):
-            return await containers.answer(self._registry, request)
+        if containers.is_of_container(info):
+            return await containers.answer(self._registry, self._forwarder, self.tunnels, request)
         if version.deprecation:
             request.warnings.append(version.deprecation)
             if request.audit is not None:

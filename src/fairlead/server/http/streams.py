@@ -22,14 +22,14 @@ from fairlead.api.errors import ApiError, BadRequest, Expired, ServerTimeout
 from fairlead.api.objects import Obj
 from fairlead.api.verbs import EventType, WatchQuery
 from fairlead.runtime import rng
+from fairlead.runtime.http.exchange import Receive, framing
+from fairlead.runtime.http.pieces import PAUSE, PIECE_BYTES, Pace, pieces
+from fairlead.runtime.http.protocol import TRANSPORT
 from fairlead.runtime.offload import offload
 from fairlead.server.codec.protobuf_writer import object_message
 from fairlead.server.codec.versions import ServedVersion
-from fairlead.server.http.exchange import Receive, framing
 from fairlead.server.http.messages import event_frame, event_writer
 from fairlead.server.http.negotiate import PROTOBUF, TABLE, MediaTypeOptions, check_stream
-from fairlead.server.http.pieces import PAUSE, PIECE_BYTES, Pace, pieces
-from fairlead.server.http.protocol import TRANSPORT
 from fairlead.server.http.request import Request
 from fairlead.server.http.transforms import Presenter
 from fairlead.server.metrics.watches import WatchMetrics

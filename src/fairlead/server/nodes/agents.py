@@ -1,19 +1,21 @@
-"""`NodeAgents`: how the server reaches the kubelets, wherever they are.
+"""How the server reaches the kubelets, wherever they are: those of simulated nodes, and those that listen.
 
-The server knows no simulation and no agent; who composes a cluster gives it what it asks here (`Server.serve_nodes`).
+The server knows no simulation; who composes a cluster gives it what it asks here (`Server.serve_nodes`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from fairlead.api.encoded import Encoded
 from fairlead.node.stats.endpoints import NodeAnswer
 from fairlead.node.stats.measurements import NodeMeasurements
+from fairlead.server.nodes.kubelets import Kubelet, Kubelets
 
 
 class NodeAgents(Protocol):
-    """The kubelets of a cluster."""
+    """The kubelets of simulated nodes."""
 
     async def measure(self, node: str) -> NodeMeasurements | None:
         """What was measured there last; None where nobody measures. It may be as old as metrics-server's would be."""
@@ -22,3 +24,26 @@ class NodeAgents(Protocol):
     async def get(self, node: str, path: str, query: Mapping[str, str]) -> NodeAnswer | None:
         """The answer of the kubelet to a GET of `/path`; None if there is no kubelet of that name."""
         ...
+
+
+class ClusterAgents:
+    """All of them. What is simulated is, whatever its object (imported, perhaps) says of a kubelet."""
+
+    def __init__(self, find_node: Callable[[str], Encoded | None]) -> None:
+        self.simulated: NodeAgents | None = None
+        self.kubelets = Kubelets(find_node)
+
+    async def measure(self, node: str) -> NodeMeasurements | None:
+        found = await self.simulated.measure(node) if self.simulated is not None else None
+        return found if found is not None else await self.kubelets.measure(node)
+
+    async def get(self, node: str, path: str, query: Mapping[str, str]) -> NodeAnswer | None:
+        """What the kubelet of a simulated node answers; None: it is no such node."""
+        return await self.simulated.get(node, path, query) if self.simulated is not None else None
+
+    async def is_simulated(self, node: str) -> bool:
+        return self.simulated is not None and await self.simulated.measure(node) is not None
+
+    async def kubelet(self, node: str) -> Kubelet | None:
+        """Where the kubelet of a real node listens; None: it is no such node."""
+        return None if await self.is_simulated(node) else self.kubelets.find(node)

@@ -25,7 +25,7 @@ from fairlead.api.verbs import Listing, ListQuery
 from fairlead.golang.durations import format_seconds
 from fairlead.node.stats.measurements import CpuMeasurements, MemoryMeasurements, NodeMeasurements, PodMeasurements
 from fairlead.runtime.clock import now, timestamp
-from fairlead.server.nodes.agents import NodeAgents
+from fairlead.server.nodes.agents import ClusterAgents
 from fairlead.server.storage.catalogue import Served
 from fairlead.server.storage.entries import Entry
 from fairlead.server.storage.listing import list_page
@@ -61,7 +61,7 @@ class MeasuredKind(ABC):
     measured: Resource
     noun: str
 
-    def __init__(self, agents: NodeAgents, measured: Served) -> None:
+    def __init__(self, agents: ClusterAgents, measured: Served) -> None:
         self._agents, self._measured = agents, measured
 
     async def get(self, name: str, namespace: str) -> Encoded:

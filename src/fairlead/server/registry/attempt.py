@@ -66,12 +66,17 @@ class WriteAttempt:
         self.old: Obj | None = None
         self.attributes: Attributes | None = None
         self.warnings: list[str] = []
-        self.is_long = request.is_long()
+        self.is_long = self.takes_long()
         self.delete_options: DeleteOptions | None = None
 
     @property
     def meta(self) -> Obj:
         return metadata(self.obj)
+
+    def takes_long(self, stored_bytes: int = 0) -> bool:
+        """Whether it is computed beside the event loop, together with the stored object."""
+        size = self.request.context.body_bytes + stored_bytes
+        return self.request.is_long(stored_bytes) or size >= self.served.strategy.slow_bytes
 
     async def compute(self, step: Callable[[], None]) -> None:
         """Take a step that awaits nothing: for a large object, beside the event loop."""

@@ -43,7 +43,7 @@ from fairlead.server.apply.bodies import check_options
 from fairlead.server.codec.versions import ServedVersion
 from fairlead.server.context import PatchBody, RequestContext, Result, WriteRequest
 from fairlead.server.metrics import ServerMetrics
-from fairlead.server.nodes.agents import NodeAgents
+from fairlead.server.nodes.agents import ClusterAgents
 from fairlead.server.nodes.resource_metrics import MeasuredKind
 from fairlead.server.registry.attempt import WriteAttempt
 from fairlead.server.registry.create import create
@@ -93,7 +93,8 @@ class Registry:
         self.webhooks = WebhookClient(routes(self))
         #: Kinds of which nothing is stored, by their qualified names.
         self.measured: dict[str, MeasuredKind] = {}
-        self.agents: NodeAgents | None = None
+        #: The ways to the kubelets.
+        self.agents = ClusterAgents(lambda node: self.find("nodes", node))
         self.account_tokens = AccountTokens(self)
         #: Whose any token is; where clients come in, there are others than those of service accounts.
         self.verify_token: TokenVerifier = self.account_tokens

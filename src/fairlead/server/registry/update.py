@@ -102,7 +102,7 @@ class UpdateRequest:
 
     async def _replace(self, attempt: WriteAttempt, desired: Desired, record: Record) -> Result[Encoded]:
         served, endpoint, request = self._served, self._endpoint, self._request
-        attempt.is_long = request.is_long(len(record.value))
+        attempt.is_long = attempt.takes_long(len(record.value))
         version = request.version
         present = None if version.converter is None else await version.converted(served.decoded(record.value))
         old = await offload(lambda: self._receive(attempt, desired, record, present), is_long=attempt.is_long)

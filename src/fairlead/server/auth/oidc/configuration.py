@@ -395,7 +395,7 @@ def _compiled(
     try:
         program = environment.compile(source)
     except CompileError as error:
-        errors.invalid(path, source, f"compilation failed: {error}")
+        errors.invalid(path, source, f"{error.step}: {error}")
         return None
     if is_bool and program.type != BOOL:
         errors.invalid(path, source, "must evaluate to bool")

@@ -52,6 +52,7 @@ class Exchange:
         "expects_more",
         "has_begun",
         "is_complete",
+        "is_upgraded",
         "keep_alive",
         "scope",
     )
@@ -77,7 +78,7 @@ class Exchange:
             if name == b"expect":
                 self._waits_for_continue = value.lower() == b"100-continue" and scope["http_version"] == "1.1"
         self._is_gone = self.has_begun = False
-        self.is_complete = False
+        self.is_complete = self.is_upgraded = False
         self._head: bytes | None = None
         self._chunked = False
 
@@ -87,7 +88,11 @@ class Exchange:
             await application(self.scope, self.receive, self.send)
         except Exception:
             log.exception("%s %s", self.scope["method"], self.scope["raw_path"])
-        if not (self.is_complete or self._is_gone):
+        if self.is_complete or self._is_gone:
+            return
+        if self.is_upgraded:  # what has been written may leave
+            self._answered(self)
+        else:
             self._transport.abort()
 
     # -- the request

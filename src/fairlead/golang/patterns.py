@@ -1,4 +1,4 @@
-"""Regular expressions of schemas are Go's, and are run by RE2, which Go's engine descends from.
+"""Regular expressions of schemas and of CEL are Go's, and are run by RE2, which Go's engine descends from.
 
 Python's engine tries every way to match: `^(a+)+$` would take longer than the universe has. RE2 takes time linear in
 the text. What differs between the two is settled here: how errors are worded (regexp/syntax), repeat counts that RE2
@@ -8,7 +8,7 @@ reads as text, and `\\C`, which Go does not know.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import re2
@@ -69,6 +69,11 @@ class Pattern:
     def matches(self, text: str) -> bool:
         """Whether the pattern occurs in a text."""
         return self._compiled.search(text) is not None
+
+    def each_in(self, text: str) -> Iterator[str]:
+        """What of a text it matches, from left to right."""
+        for found in self._compiled.finditer(text):
+            yield found[0]
 
 
 @bounded_cache(maxsize=1024, longest=_LONGEST_KEPT)

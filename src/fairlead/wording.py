@@ -1,4 +1,4 @@
-"""Wording that all commands share."""
+"""Wording that all texts for people share."""
 
 from __future__ import annotations
 

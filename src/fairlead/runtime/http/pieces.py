@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from fairlead.server.http.protocol import TRANSPORT, WRITABLE
+from fairlead.runtime.http.protocol import TRANSPORT, WRITABLE
 
 #: How much is written to a connection at once; more only of what cannot be divided.
 PIECE_BYTES: Final = 256 << 10

@@ -16,10 +16,10 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from fairlead.server.auth.certificates import Pki
-from fairlead.server.http.app import Application
-from fairlead.server.http.protocol import Connection, Patience
+from fairlead.runtime.http.exchange import Receive, Scope, Send
+from fairlead.runtime.http.protocol import Connection, Patience
 
 LOOPBACK_ADDRESS = "127.0.0.1"
 BACKLOG = 2048
@@ -52,12 +52,24 @@ class Limits:
     stranger_seconds: float = 2.0
 
 
-def bind(port: int) -> socket.socket:
-    """A listening socket on the loopback interface; port 0 picks a free one. Raises OSError if it is taken."""
-    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+class Application(Protocol):
+    """What a listener serves: an ASGI application that can be told of the end."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
+
+    def close(self) -> None:
+        """The listener is about to stop: end what would go on for long."""
+
+    def note_failed_handshake(self) -> None:
+        """A connection ended before it was one."""
+
+
+def bind(port: int, address: str = LOOPBACK_ADDRESS) -> socket.socket:
+    """A listening socket; port 0 picks a free one. Raises OSError if it is taken, or the address is not ours."""
+    sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        sock.bind((LOOPBACK_ADDRESS, port))
+        sock.bind((address, port))
     except OSError:
         sock.close()
         raise
@@ -68,10 +80,13 @@ def bind(port: int) -> socket.socket:
 
 @asynccontextmanager
 async def serving(
-    application: Application, sock: socket.socket, pki: Pki | None = None, limits: Limits | None = None
+    application: Application,
+    sock: socket.socket,
+    context: ssl.SSLContext | None = None,
+    limits: Limits | None = None,
 ) -> AsyncIterator[None]:
-    """Serve on that socket while the block runs; with `pki` over TLS, without it in the clear."""
-    listener = Listener(application, sock, pki.context() if pki else None, limits or Limits())
+    """Serve on that socket while the block runs; with a context over TLS, without one in the clear."""
+    listener = Listener(application, sock, context, limits or Limits())
     accepting = asyncio.create_task(listener.accept(), name="listener")
     watching = asyncio.create_task(listener.enforce_deadlines(), name="listener's clock")
     try:

@@ -6,9 +6,10 @@ The client is not authenticated when the first bytes arrive, so every buffer is 
 - the head of a request, in bytes, lines and time; the trailers of a chunked body, in bytes;
 - the body, until the application asks for it; the answer, until the client takes it (by `send`).
 
-The parser is llhttp, as in Node; the application speaks ASGI. The scope has three additions: the transport and whether
-it is writable, so that watches can be written straight (measured: 6-8 µs a delivery instead of 20-25), and
-`ON_AUTHENTICATED`, which the application calls once it knows the user. Head and body are one write: one TLS record.
+The parser is llhttp, as in Node; the application speaks ASGI. The scope has four additions: the transport and whether
+it is writable, so that watches can be written straight (measured: 6-8 µs a delivery instead of 20-25);
+`ON_AUTHENTICATED`, which the application calls once it knows the user; and where the client wishes to speak another
+protocol, the `Upgrade` by which the application takes the connection. Head and body are one write: one TLS record.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from typing import Any, Protocol
 
 import httptools
 
-from fairlead.server.http.exchange import ASGIApplication, Exchange
+from fairlead.runtime.http.exchange import ASGIApplication, Exchange
+from fairlead.runtime.http.upgrading import UPGRADE, Streams, Upgrade, streams_over
 
 #: Go's default limit of a request's head (http.DefaultMaxHeaderBytes), which is kube-apiserver's.
 MAX_HEAD_BYTES = 1 << 20
@@ -116,6 +118,10 @@ class Connection(asyncio.Protocol):
         self._unparsed = b""
         self._is_deaf = False
         self._is_paused = False
+        #: What the request that is read wishes to speak instead; and whether what follows one may be of that protocol.
+        self._wished = b""
+        self._may_upgrade = False
+        self._is_upgraded = False
         self._is_writable = asyncio.Event()
         self._is_writable.set()
         self._why = _BAD
@@ -167,7 +173,7 @@ class Connection(asyncio.Protocol):
     def shutdown(self) -> None:
         """The listener stops: what has been understood is answered, and nothing else is waited for."""
         exchange = self._exchange
-        if exchange is None or exchange.is_complete or exchange.expects_more:
+        if exchange is None or exchange.is_complete or exchange.expects_more or self._is_upgraded:
             self.abort()
         else:
             self._is_deaf = True
@@ -183,14 +189,14 @@ class Connection(asyncio.Protocol):
     # -- what arrives
 
     def _parse(self, data: bytes) -> None:
-        if len(data) <= SLICE_BYTES and not (self._waiting or self._is_deaf):  # as nearly always
+        if len(data) <= SLICE_BYTES and not (self._waiting or self._is_deaf or self._may_upgrade):  # as nearly always
             self._feed(data)
             data = b""
         for start in range(0, len(data), SLICE_BYTES):
             if self._is_deaf:
                 return
-            if self._waiting:
-                self._unparsed = data[start:]
+            if self._waiting or self._may_upgrade:
+                self._unparsed += data[start:]
                 break
             self._feed(data[start : start + SLICE_BYTES])
         self._steer()
@@ -213,13 +219,31 @@ class Connection(asyncio.Protocol):
         return parser
 
     def _reread(self, rest: bytes) -> None:
-        """Read a head again without its wish for another protocol, as Go does, which answers in this one. The parser
-        takes such a request to have no body, and all that follows for the other protocol.
+        """Read a head again without its wish for another protocol, as Go does, which answers in this one unless a
+        handler takes the connection. The parser takes such a request to have no body, and all that follows for the
+        other protocol.
         """
         wished, self._parser, self._overhead = self._parser, self._new_parser(), 0
+        self._wished = next(value for name, value in self._headers if name == b"upgrade")
         lines = [b"%b: %b\r\n" % header for header in self._headers if header[0] != b"upgrade"]
         head = b"%b %b HTTP/%b\r\n" % (wished.get_method(), self._url, wished.get_http_version().encode())
-        self._feed(b"".join((head, *lines, b"\r\n", rest)))
+        self._feed(b"".join((head, *lines, b"\r\n")))
+        if self._may_upgrade:
+            self._unparsed += rest
+        elif rest:
+            self._feed(rest)
+
+    def _take(self) -> Streams:
+        """Hand the connection over: HTTP is over on it. What answers the request ends it by ending."""
+        transport, exchange = self.transport, self._exchange
+        assert transport is not None and exchange is not None and not (exchange.expects_more or exchange.has_begun)
+        self._is_upgraded = exchange.is_upgraded = True
+        exchange.keep_alive, self.deadline = False, math.inf
+        early, self._unparsed = self._unparsed, b""
+        if self._is_paused:
+            self._is_paused = False
+            transport.resume_reading()
+        return streams_over(transport, early, self.connection_lost)
 
     def _refusing(self, why: str) -> httptools.HttpParserError:
         self._why = why
@@ -297,6 +321,9 @@ class Connection(asyncio.Protocol):
             WRITABLE: self._is_writable,
             ON_AUTHENTICATED: self.on_authenticated,
         }
+        wished, self._wished = self._wished, b""
+        if wished and not self._waiting and (self._exchange is None or self._exchange.is_complete):
+            scope[UPGRADE] = Upgrade(wished.decode("latin-1"), self._take)
         keep_alive = version == "1.1" and self._parser.should_keep_alive()
         exchange = Exchange(self.transport, self._is_writable, scope, keep_alive, self._taken, self._answered)
         self._overhead = 0
@@ -315,6 +342,7 @@ class Connection(asyncio.Protocol):
             return
         self._overhead = 0
         exchange = self._receiving()
+        self._may_upgrade = UPGRADE in exchange.scope and not exchange.is_complete
         exchange.receive_end()
         self._enter(_Stage.IDLE if exchange.is_complete else _Stage.ANSWER)
 
@@ -343,6 +371,7 @@ class Connection(asyncio.Protocol):
             self._steer()
 
     def _answered(self, exchange: Exchange) -> None:
+        self._may_upgrade = False
         if self.transport is None or self.transport.is_closing():
             return
         if not exchange.keep_alive:

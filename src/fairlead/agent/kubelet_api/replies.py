@@ -1,0 +1,38 @@
+"""Answers of the kubelet: plain text where something is wrong, as the kubelet's own are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fairlead.node.stats.endpoints import JSON, TEXT
+from fairlead.runtime.http.exchange import Send
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer that is known as a whole."""
+
+    body: bytes
+    code: int = 200
+    media_type: str = TEXT
+
+    @classmethod
+    def json(cls, body: bytes) -> Reply:
+        return cls(body, media_type=JSON)
+
+    async def send(self, send: Send) -> None:
+        headers = [(b"content-type", self.media_type.encode()), (b"content-length", b"%d" % len(self.body))]
+        await send({"type": "http.response.start", "status": self.code, "headers": headers})
+        await send({"type": "http.response.body", "body": self.body})
+
+
+class Failed(Exception):
+    """What was asked for cannot be had; the message is told."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+    @property
+    def reply(self) -> Reply:
+        return Reply(str(self).encode(), self.code)

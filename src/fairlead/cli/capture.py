@@ -1,0 +1,76 @@
+"""`fairlead capture`: what a study needs of a cluster, in one file."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import IO
+
+import click
+import msgspec
+
+from fairlead.api.resources import Resource
+from fairlead.cli.failures import ANSWER_SECONDS, explained, parsing
+from fairlead.cli.standalone import access_of
+from fairlead.client.http import HttpApi
+from fairlead.client.kubeconfig import Access
+from fairlead.runtime import log_lines
+from fairlead.runtime.loops import run
+from fairlead.study.capture import captured
+from fairlead.wording import counted
+
+
+@click.command(short_help="What a study needs of a cluster, in one file; read-only.")
+@click.option(
+    "--kubeconfig",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    envvar="KUBECONFIG",
+    help="Which cluster.",
+)
+@click.option("--context", default="", help="A context of the kubeconfig.  [default: the current one]")
+@click.option("--file", "-f", type=click.Path(dir_okay=False, path_type=Path), help="Where to.  [default: stdout]")
+def capture(kubeconfig: Path | None, context: str, file: Path | None) -> None:
+    """Write a List of the nodes, pods, controllers, quotas and classes of a cluster, for `fairlead simulate --import`.
+
+    It only reads, page by page, and leaves out Secrets, ConfigMaps, commands, and the values of variables. What pods
+    use now becomes their annotation, where metrics.k8s.io is served.
+
+    \b
+    Example:
+      fairlead capture --kubeconfig ~/.kube/config -f prod.json
+      fairlead simulate --import prod.json --remove-node node-7 --for 24h
+    """
+    log_lines.configure(logging.ERROR)
+    with parsing():
+        access = access_of(kubeconfig, context)
+    with explained():
+        if file is None:
+            counts = run(_written(access, sys.stdout.buffer))
+        else:
+            part = file.with_name(f".{file.name}.part")
+            try:
+                with part.open("wb") as out:
+                    counts = run(_written(access, out))
+                part.replace(file)
+            finally:
+                part.unlink(missing_ok=True)
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in counts.most_common())
+    click.echo(f"captured {counted(counts.total(), 'object')}: {kinds}", err=True)
+
+
+async def _written(access: Access, out: IO[bytes]) -> Counter[str]:
+    """An object a line, so that it need not be held as a whole; returns how many there are by kind."""
+    counts = Counter[str]()
+
+    def skipped(kind: Resource, why: str) -> None:
+        click.echo(f"without {kind.qualified}: {why}", err=True)
+
+    async with HttpApi(access, user_agent="fairlead-capture", connect_seconds=ANSWER_SECONDS) as api:
+        out.write(b'{"apiVersion":"v1","kind":"List","items":[')
+        async for obj in captured(api, skipped):
+            out.write((b",\n" if counts else b"\n") + msgspec.json.encode(obj))
+            counts[obj["kind"]] += 1
+        out.write(b"\n]}\n")
+    return counts

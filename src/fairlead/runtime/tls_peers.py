@@ -1,0 +1,57 @@
+"""Who is at the other end of a TLS connection, as a client certificate shows it.
+
+TLS has verified the certificate against the authority; but a connection may outlast it, so its time is looked at for
+every request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Final
+
+from cryptography import x509
+
+from fairlead.api.users import User
+from fairlead.caches import LruCache
+from fairlead.runtime.authority import user_of
+from fairlead.runtime.clock import now
+
+#: How many client certificates are remembered.
+_MOST_REMEMBERED: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class _Holder:
+    user: User | None
+    #: Seconds since 1970.
+    begins: float
+    ends: float
+
+
+class TlsPeers:
+    """The users of certificates."""
+
+    def __init__(self) -> None:
+        self._holders: LruCache[bytes, _Holder] = LruCache(_MOST_REMEMBERED)
+
+    def user(self, transport: asyncio.BaseTransport) -> User | None:
+        """Whose certificate was shown there; None: nobody's that is valid now."""
+        tls = transport.get_extra_info("ssl_object")
+        certificate = tls.getpeercert(binary_form=True) if tls is not None else None
+        if certificate is None:
+            return None
+        holder = self._holders.get(certificate)
+        if holder is None:
+            holder = _holder_of(certificate)
+            self._holders.put(certificate, holder)
+        return holder.user if holder.begins <= now() <= holder.ends else None
+
+
+def _holder_of(certificate: bytes) -> _Holder:
+    try:
+        found = x509.load_der_x509_certificate(certificate)
+        times = found.not_valid_before_utc.timestamp(), found.not_valid_after_utc.timestamp()
+        return _Holder(user_of(found.subject), *times)
+    except ValueError:  # a subject that TLS does not look at
+        return _Holder(None, 0, 0)

@@ -1,0 +1,73 @@
+"""Who is behind what happens to pods, and what was never created: read from the events that components tell.
+
+Kept from a few watches of single reasons: events are many, and these are few.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter
+from typing import Final
+
+from fairlead.api.builtin import EVENTS
+from fairlead.api.meta import Object, View
+from fairlead.api.verbs import Api, EventType, WatchQuery
+
+_QUOTA: Final = re.compile(r"exceeded quota: ([^,]+)|failed quota: ([^:]+):")
+#: Reasons that say who did it: the scheduler's, the arbitrator's.
+_BY: Final = ("Preempted", "Reclaimed")
+FAILED_CREATE: Final = "FailedCreate"
+
+
+class Ref(View):
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+class _Event(Object):
+    involved_object: Ref = Ref()
+    related: Ref | None = None
+    reason: str = ""
+    message: str = ""
+    count: int | None = None
+
+
+class Attribution:
+    def __init__(self) -> None:
+        self.by: dict[str, tuple[str, str]] = {}  # by uid of a pod: whose doing its end was, and the message
+        #: By namespace and owner: why pods of it were not created, last.
+        self.not_created: dict[tuple[str, str], str] = {}
+        self._counts: dict[str, tuple[tuple[str, str], int]] = {}  # by event: quota, how often
+        self.refusals: Counter[tuple[str, str]] = Counter()  # by namespace and quota
+
+    async def run(self, api: Api) -> None:
+        """Listen until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for reason in (*_BY, FAILED_CREATE):
+                group.create_task(self._listen(api, reason))
+
+    async def _listen(self, api: Api, reason: str) -> None:
+        async for event in api.watch(EVENTS, "", WatchQuery(fields=f"reason={reason}")):
+            if event.type in (EventType.ADDED, EventType.MODIFIED):
+                self._take(event.object.view(_Event))
+
+    def _take(self, event: _Event) -> None:
+        about = event.involved_object
+        if event.reason != FAILED_CREATE:
+            self.by[about.uid] = (event.related.key if event.related is not None else "", event.message)
+            return
+        self.not_created[(about.namespace, f"{about.kind}/{about.name}")] = event.message
+        found = _QUOTA.search(event.message)
+        if found is None:
+            return
+        quota = (about.namespace, found[1] or found[2])
+        count, (known, before) = event.count or 1, self._counts.get(event.metadata.uid, (quota, 0))
+        self._counts[event.metadata.uid] = (known, max(count, before))
+        self.refusals[quota] += max(count - before, 0)

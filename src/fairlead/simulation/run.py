@@ -1,0 +1,165 @@
+"""Plays a workload in virtual time to its end, and keeps record: what `fairlead simulate` prints, for programs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, Unpack
+
+from fairlead.api.builtin import EVENTS, PODS
+from fairlead.api.objects import Obj
+from fairlead.api.pods import Pod
+from fairlead.client.informer import Informers
+from fairlead.compose import Settings, simulation
+from fairlead.runtime import rng
+from fairlead.runtime.clock import now
+from fairlead.runtime.loops import DEFAULT_EPOCH, run_virtual
+from fairlead.server.registry.registry import UserApi
+from fairlead.sim import openb
+from fairlead.sim.machine.machines import Machines
+from fairlead.sim.manifests import latest_date
+from fairlead.sim.openb import Arrival
+from fairlead.sim.replay import Endings, arrive
+from fairlead.sim.report import RunObserver
+from fairlead.simulation.moments import Duration, Moment, moment_of, seconds_of
+from fairlead.simulation.objects import Objects
+from fairlead.simulation.options import ClusterOptions, Source, objects_of, virtual_settings_of
+from fairlead.simulation.tables import Event, Events, Pods, event_row, pod_row
+
+#: Whose controllers look again and again for as long as there is one.
+RESTLESS: Final = frozenset({"CronJob", "HorizontalPodAutoscaler"})
+
+
+class RecordedRun:
+    """A cluster in virtual time whose run is recorded from the start."""
+
+    def __init__(self, api: UserApi, informers: Informers, machines: Sequence[Machines]) -> None:
+        self.api, self.informers = api, informers
+        self.observer, self._endings = RunObserver(informers, *machines), Endings(informers)
+
+    async def play(
+        self, coming: Sequence[Arrival], limit: float | None, on_arrival: Callable[[int, float], None]
+    ) -> float:
+        """Let pods arrive until nothing is left to happen, or for so many seconds; returns when that was."""
+        try:
+            async with asyncio.timeout(limit):
+                await arrive(self.api, coming, on_arrival)
+                if limit is not None:
+                    await asyncio.Event().wait()  # even if nothing happens now: a CronJob may be due later
+                await self._endings.settled()
+                return self.observer.last_event  # after it nothing happened but waiting
+        except TimeoutError:
+            return now()  # the limit is an end like any other
+
+
+@asynccontextmanager
+async def recorded(settings: Settings) -> AsyncIterator[RecordedRun]:
+    machines: list[Machines] = []
+    async with simulation(replace(settings, on_machines=machines.append)) as (api, informers):
+        run = RecordedRun(api, informers, machines)
+        record = run.observer.record
+        recording = asyncio.create_task(record.run()) if record is not None else None
+        try:
+            yield run
+        finally:
+            if recording is not None:
+                recording.cancel()
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """What came of a run."""
+
+    #: What `fairlead simulate -o json` prints.
+    summary: Obj
+    #: Every pod that was there, those that went as they were last.
+    pods: Pods
+    #: What was told of the pods and all else; empty if that was not asked for.
+    events: Events
+
+    @property
+    def digest(self) -> str:
+        """Of everything that happened to every pod: equal runs have equal digests."""
+        return str(self.summary["digest"])
+
+
+def simulate(
+    workload: Source | None = None,
+    *,
+    duration: Duration | None = None,
+    start: Moment | None = None,
+    seed: int = 1,
+    events: bool = True,
+    **options: Unpack[ClusterOptions],
+) -> Simulation:
+    """Play a workload in virtual time: an openb pod list (.csv), whose pods come when it says, or objects of any kind,
+    which are applied at the start. Ends when nothing is left to happen, or after `duration`.
+
+    CronJobs and autoscalers never come to rest: with those, say how long. Events take time and memory; leave them out
+    of long runs. Raises what `virtual_cluster` raises, and `ArrivalRefused` for a pod that the server refuses.
+    """
+    settings = virtual_settings_of(options)
+    limit = None if duration is None else seconds_of(duration)
+    begins = latest_date(settings.imported) if start is None else moment_of(start, DEFAULT_EPOCH)
+    coming, objects = _read(workload)
+    if limit is None and (restless := sorted({obj["kind"] for obj in (*settings.imported, *objects)} & RESTLESS)):
+        raise ValueError(f"with {' and '.join(restless)} a cluster never comes to rest: say how long (duration)")
+    main = _simulate(settings, objects, coming, limit, seed, with_events=events)
+    return run_virtual(main, DEFAULT_EPOCH if begins is None else begins)
+
+
+def _read(workload: Source | None) -> tuple[list[Arrival], list[Obj]]:
+    """What comes in time, and what is there at the start."""
+    if workload is None:
+        return [], []
+    if isinstance(workload, str | Path) and str(workload).endswith(".csv"):
+        return openb.read_pods(Path(workload)), []
+    return [], objects_of(workload)
+
+
+async def _simulate(
+    settings: Settings,
+    objects: Sequence[Obj],
+    coming: Sequence[Arrival],
+    limit: float | None,
+    seed: int,
+    *,
+    with_events: bool,
+) -> Simulation:
+    with rng.seeded(seed):
+        async with recorded(settings) as run:
+            seen = _Seen(run.informers, with_events=with_events)
+            await Objects(run.api, run.api.registry.catalogue).apply(objects)
+            end = await run.play(coming, limit, lambda count, at: None)
+            return Simulation(run.observer.summary(run.informers, end) | {"seed": seed}, seen.pods(end), seen.events())
+
+
+class _Seen:
+    """Every pod and event of a run, as it was last."""
+
+    def __init__(self, informers: Informers, *, with_events: bool) -> None:
+        self._pods: dict[str, tuple[Pod, float | None]] = {}  # by uid, and when it went
+        self._events: dict[str, Event] = {}
+        informers.of(PODS, Pod).subscribe(self._pod)
+        if with_events:
+            informers.of(EVENTS, Event).subscribe(self._event)
+
+    def _pod(self, old: Pod | None, new: Pod | None) -> None:
+        pod = new or old
+        assert pod is not None
+        self._pods[pod.metadata.uid] = pod, now() if new is None else None
+
+    def _event(self, old: Event | None, new: Event | None) -> None:
+        if new is not None:
+            self._events[new.metadata.uid] = new
+
+    def pods(self, end: float) -> Pods:
+        return Pods(
+            pod_row(pod, end if went is None else went, is_gone=went is not None) for pod, went in self._pods.values()
+        )
+
+    def events(self) -> Events:
+        return Events(sorted(map(event_row, self._events.values()), key=lambda row: row.at))

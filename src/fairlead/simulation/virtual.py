@@ -1,0 +1,121 @@
+"""A cluster in virtual time: the same parts as `fairlead up`, on a loop whose clock jumps, so a day takes a moment.
+
+What the cluster does at once has been done when a call returns: `apply` comes back when pods that fit have a node. What
+takes time (containers that start, jobs that run) happens while the test lets time pass.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Final, Unpack
+
+from fairlead.api.builtin import EVENTS, PODS
+from fairlead.api.objects import Obj
+from fairlead.api.pods import Pod
+from fairlead.client.informer import Informers
+from fairlead.compose import simulation
+from fairlead.runtime import rng
+from fairlead.runtime.clock import now
+from fairlead.runtime.loops import VirtualLoop
+from fairlead.server.registry.registry import UserApi
+from fairlead.sim.manifests import latest_date
+from fairlead.simulation.moments import Duration, Moment, moment_of, seconds_of
+from fairlead.simulation.objects import DEFAULT_NAMESPACE, Objects
+from fairlead.simulation.options import ClusterOptions, Source, virtual_settings_of
+from fairlead.simulation.tables import Event, Events, Pods, event_row, pod_row
+from fairlead.simulation.waiting import Condition
+
+#: Nothing that happens at all takes longer, in virtual time.
+_PATIENCE_SECONDS: Final = 24 * 3600.0
+
+
+class VirtualCluster(Objects):
+    """A running cluster in virtual time; `virtual_cluster` makes one."""
+
+    def __init__(self, api: UserApi, informers: Informers, loop: VirtualLoop) -> None:
+        super().__init__(api, api.registry.catalogue)
+        self._loop, self._pods = loop, informers.of(PODS, Pod)
+
+    @property
+    def now(self) -> datetime:
+        """What the cluster's clock shows."""
+        return datetime.fromtimestamp(now(), UTC)
+
+    async def run_for(self, duration: Duration) -> None:
+        """Let that much time pass: seconds, `6h`, a timedelta."""
+        await asyncio.sleep(seconds_of(duration))
+        await self._loop.settled()
+
+    async def run_until(self, moment: Moment) -> None:
+        """Let time pass until then: `06:00` (the next one, in UTC), RFC 3339, a datetime, seconds since the epoch."""
+        begins, ends = now(), moment_of(moment, now())
+        if ends < begins:
+            raise ValueError(f"{moment} has passed: it is {self.now.isoformat()}")
+        await self.run_for(ends - begins)
+
+    async def apply(self, source: Source, *, namespace: str = DEFAULT_NAMESPACE) -> list[Obj]:
+        applied = await super().apply(source, namespace=namespace)
+        await self._loop.settled()
+        return applied
+
+    async def patch(self, what: str, patch: Obj, *, namespace: str = DEFAULT_NAMESPACE, subresource: str = "") -> Obj:
+        patched = await super().patch(what, patch, namespace=namespace, subresource=subresource)
+        await self._loop.settled()
+        return patched
+
+    async def delete(
+        self, what: str, *, namespace: str = DEFAULT_NAMESPACE, grace_period_seconds: int | None = None
+    ) -> None:
+        await super().delete(what, namespace=namespace, grace_period_seconds=grace_period_seconds)
+        await self._loop.settled()
+
+    async def wait_for(
+        self,
+        what: str,
+        condition: Condition,
+        *,
+        namespace: str = DEFAULT_NAMESPACE,
+        timeout: float = _PATIENCE_SECONDS,  # noqa: ASYNC109 - the name that everybody expects
+    ) -> Obj:
+        found = await super().wait_for(what, condition, namespace=namespace, timeout=timeout)
+        await self._loop.settled()
+        return found
+
+    def pods(self, *, namespace: str = "") -> Pods:
+        """The pods that there are, of all namespaces or one."""
+        found = sorted(self._pods, key=lambda pod: pod.metadata.key)
+        return Pods(pod_row(pod, now()) for pod in found if namespace in ("", pod.metadata.namespace))
+
+    async def events(self, *, namespace: str = "") -> Events:
+        """What was told of late, the latest last."""
+        rows = [event_row(item.view(Event)) for item in (await self._api.list(EVENTS, namespace)).items]
+        return Events(sorted(rows, key=lambda row: row.at))
+
+
+@asynccontextmanager
+async def virtual_cluster(
+    *, start: Moment | None = None, seed: int = 1, **options: Unpack[ClusterOptions]
+) -> AsyncIterator[VirtualCluster]:
+    """A cluster in virtual time while the block runs. Equal seeds give equal runs.
+
+    It begins at `start`, else at the latest date of what is imported, else when the loop's clock says (a new loop:
+    midnight of 1 January 2026, UTC).
+    """
+    loop = asyncio.get_running_loop()
+    if not isinstance(loop, VirtualLoop):
+        raise RuntimeError(
+            "a virtual cluster needs a loop in virtual time: let the test take the fixture `virtual_cluster`, "
+            "or run its coroutine with fairlead.simulation.run_virtual"
+        )
+    settings = virtual_settings_of(options)
+    begins = moment_of(start, now()) if start is not None else latest_date(settings.imported)
+    if begins is not None:
+        loop.epoch = begins - loop.time()
+    with rng.seeded(seed):
+        async with simulation(settings) as (api, informers):
+            cluster = VirtualCluster(api, informers, loop)
+            await loop.settled()
+            yield cluster

@@ -1,0 +1,107 @@
+"""Waits until an object is as it should be, by a watch; who waits in vain is told how things are instead.
+
+A test that polls is slow or lucky, and one that only says "timed out" is run a second time to learn why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from fairlead.api.builtin import EVENTS
+from fairlead.api.errors import Gone
+from fairlead.api.objects import Obj
+from fairlead.api.resources import Resource
+from fairlead.api.verbs import Api, EventType, ListQuery, WatchQuery
+
+#: `Ready`, `Ready=False`, `create`, `delete`, or what the object is asked.
+Condition: TypeAlias = str | Callable[[Obj], bool]
+
+_CREATE: Final = "create"
+_DELETE: Final = "delete"
+#: How many of an object's last events are told.
+_MOST_EVENTS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The object that somebody waits for."""
+
+    resource: Resource
+    name: str
+    namespace: str
+
+    def __str__(self) -> str:
+        place = f" in {self.namespace}" if self.namespace else ""
+        return f"{self.resource.kind} {self.name}{place}"
+
+
+async def wait(api: Api, wanted: Wanted, condition: Condition, seconds: float) -> Obj:
+    """The object once it is so, empty once it is gone. Raises TimeoutError after so many seconds of the loop's time."""
+    last: Obj | None = None
+    try:
+        async with asyncio.timeout(seconds):
+            async for current in _states(api, wanted):
+                if _is_met(condition, current):
+                    return current or {}
+                last = current
+    except TimeoutError:
+        pass
+    events = await _events(api, wanted)
+    raise TimeoutError(_in_vain(wanted, condition, seconds, last, events))
+
+
+def _is_met(condition: Condition, obj: Obj | None) -> bool:
+    if condition == _DELETE:
+        return obj is None
+    if obj is None:
+        return False
+    if callable(condition):
+        return condition(obj)
+    type_, _, status = condition.partition("=")
+    return condition == _CREATE or any(
+        each.get("type") == type_ and each.get("status") == (status or "True") for each in _conditions(obj)
+    )
+
+
+async def _states(api: Api, wanted: Wanted) -> AsyncIterator[Obj | None]:
+    """The object as it is, and after each change; None while there is none."""
+    fields = f"metadata.name={wanted.name}"
+    while True:
+        listing = await api.list(wanted.resource, wanted.namespace, ListQuery(fields=fields))
+        yield listing.items[0].obj() if listing.items else None
+        query = WatchQuery(fields=fields, resource_version=listing.resource_version)
+        try:
+            async for event in api.watch(wanted.resource, wanted.namespace, query):
+                yield None if event.type is EventType.DELETED else event.object.obj()
+        except Gone:
+            continue
+
+
+async def _events(api: Api, wanted: Wanted) -> list[Obj]:
+    fields = f"involvedObject.kind={wanted.resource.kind},involvedObject.name={wanted.name}"
+    found = [item.obj() for item in (await api.list(EVENTS, wanted.namespace, ListQuery(fields=fields))).items]
+    return found[-_MOST_EVENTS:]
+
+
+def _in_vain(wanted: Wanted, condition: Condition, seconds: float, last: Obj | None, events: list[Obj]) -> str:
+    wish = getattr(condition, "__name__", "the condition") if callable(condition) else condition
+    lines = [f"{wanted}: {wish!r} did not come to be within {seconds:g} s"]
+    if last is None:
+        lines.append("there is no such object")
+    else:
+        status = last.get("status") or {}
+        if phase := status.get("phase"):
+            lines.append(f"phase {phase}")
+        for each in _conditions(last):
+            why = ": ".join(filter(None, (each.get("reason"), each.get("message"))))
+            lines.append(f"{each.get('type')}={each.get('status')}" + (f" ({why})" if why else ""))
+    lines += dict.fromkeys(f"event {event.get('reason')}: {event.get('message')}" for event in events)
+    return "\n  ".join(lines)
+
+
+def _conditions(obj: Obj) -> list[Obj]:
+    conditions = (obj.get("status") or {}).get("conditions")
+    return [each for each in conditions if isinstance(each, dict)] if isinstance(conditions, list) else []

@@ -1,0 +1,129 @@
+"""Reads of a cluster what a study needs of it, and nothing else: no Secrets, no values of variables, no commands.
+
+What pods use now (metrics.k8s.io) becomes an annotation of theirs that simulated nodes understand. Reading goes page by
+page, so that a large cluster is asked gently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, Final
+
+from fairlead.api import builtin
+from fairlead.api.errors import ApiError, Forbidden, NotFound
+from fairlead.api.metrics import POD_METRICS
+from fairlead.api.objects import Obj
+from fairlead.api.resources import Resource
+from fairlead.api.verbs import Api, ListQuery
+from fairlead.arbitrator.objects import CONSUMER_GROUPS, CONSUMERS, POLICIES
+from fairlead.sim.behaviour import PREFIX
+
+PAGE: Final = 500
+#: The kinds that are read, in the order in which a dump shows them.
+KINDS: Final[tuple[Resource, ...]] = (
+    builtin.NAMESPACES,
+    builtin.NODES,
+    builtin.PRIORITY_CLASSES,
+    builtin.RUNTIME_CLASSES,
+    builtin.STORAGE_CLASSES,
+    builtin.RESOURCE_QUOTAS,
+    builtin.LIMIT_RANGES,
+    builtin.SERVICE_ACCOUNTS,
+    builtin.POD_DISRUPTION_BUDGETS,
+    builtin.PERSISTENT_VOLUMES,
+    builtin.PERSISTENT_VOLUME_CLAIMS,
+    builtin.DEPLOYMENTS,
+    builtin.REPLICA_SETS,
+    builtin.REPLICATION_CONTROLLERS,
+    builtin.STATEFUL_SETS,
+    builtin.DAEMON_SETS,
+    builtin.CONTROLLER_REVISIONS,
+    builtin.JOBS,
+    builtin.CRON_JOBS,
+    builtin.HORIZONTAL_POD_AUTOSCALERS,
+    builtin.PODS,
+    CONSUMER_GROUPS,
+    CONSUMERS,
+    POLICIES,
+)
+#: Annotations that repeat an object, or say nothing to a scheduler.
+_DROPPED: Final = ("kubectl.kubernetes.io/last-applied-configuration",)
+_PRIVATE: Final = ("command", "args")
+_CONTAINERS: Final = ("containers", "initContainers", "ephemeralContainers")
+
+
+async def captured(api: Api, on_skipped: Callable[[Resource, str], None]) -> AsyncIterator[Obj]:
+    """Every object, ready to be written. `on_skipped` is told of kinds that may not be read, or are not served."""
+    usage = await _usage(api, on_skipped)
+    for kind in KINDS:
+        try:
+            async for obj in _listed(api, kind):
+                yield _slim(obj, kind, usage)
+        except NotFound:
+            on_skipped(kind, "is not served")
+        except Forbidden as error:
+            on_skipped(kind, str(error))
+
+
+async def _listed(api: Api, kind: Resource) -> AsyncIterator[Obj]:
+    token = ""
+    while True:
+        page = await api.list(kind, "", ListQuery(limit=PAGE, continue_token=token))
+        for item in page.items:
+            yield item.obj()
+        if not (token := page.continue_token):
+            return
+
+
+async def _usage(api: Api, on_skipped: Callable[[Resource, str], None]) -> Mapping[str, list[Obj]]:
+    """By pod: its containers as metrics.k8s.io has them."""
+    try:
+        found = {
+            f"{obj['metadata'].get('namespace')}/{obj['metadata']['name']}": obj.get("containers") or []
+            async for obj in _listed(api, POD_METRICS)
+        }
+    except ApiError as error:
+        on_skipped(POD_METRICS, f"what pods use is not known: {error}")
+        return {}
+    return found
+
+
+def _slim(obj: Obj, kind: Resource, usage: Mapping[str, list[Obj]]) -> Obj:
+    meta = obj["metadata"]
+    meta.pop("managedFields", None)
+    annotations = {key: value for key, value in (meta.get("annotations") or {}).items() if key not in _DROPPED}
+    if kind is builtin.PODS:
+        for container in usage.get(f"{meta.get('namespace')}/{meta['name']}", ()):
+            for measure in ("cpu", "memory"):
+                if amount := (container.get("usage") or {}).get(measure):
+                    annotations[f"{container['name']}.{PREFIX}usage-{measure}"] = amount
+    if annotations:
+        meta["annotations"] = annotations
+    else:
+        meta.pop("annotations", None)
+    _hide(obj)
+    return {"apiVersion": kind.api_version, "kind": kind.kind} | obj
+
+
+def _hide(value: Any) -> None:
+    """Take out of every pod, template and revision alike what might be private: they stay equal to each other."""
+    if isinstance(value, list):
+        for item in value:
+            _hide(item)
+    elif isinstance(value, dict):
+        for name in _CONTAINERS:
+            for container in value.get(name) or ():
+                if isinstance(container, dict):
+                    _hide_container(container)
+        for inner in value.values():
+            _hide(inner)
+
+
+def _hide_container(container: Obj) -> None:
+    for name in _PRIVATE:
+        container.pop(name, None)
+    env = [variable for variable in container.get("env") or () if "valueFrom" in variable]
+    if env:
+        container["env"] = env
+    else:
+        container.pop("env", None)

@@ -1,0 +1,153 @@
+"""Steps about nodes, as a file writes them."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import ClassVar
+
+from fairlead.api.quantity import QuantityError, parse
+from fairlead.sim.durations import seconds_of
+from fairlead.sim.nodes import NodeShape, node_manifest
+from fairlead.study.changes import nodes
+from fairlead.study.changes.actions import Action
+from fairlead.study.changes.world import NothingThere, World
+
+
+class OfNodes(Action):
+    """One node by name, or all with certain labels."""
+
+    short: ClassVar[str] = "node"
+    node: str = ""
+    selector: str = ""
+
+    verb: ClassVar[str] = ""
+
+    @property
+    def text(self) -> str:
+        return f"{self.verb} {self.node or self.selector}"
+
+    def __post_init__(self) -> None:
+        if bool(self.node) == bool(self.selector):
+            raise ValueError("name one node, or a selector of labels")
+
+    def names(self, world: World) -> list[str]:
+        if self.node:
+            return [world.node(self.node).metadata.name]
+        return [node.metadata.name for node in world.nodes_of(self.selector)]
+
+    async def run(self, world: World) -> None:
+        async with asyncio.TaskGroup() as group:
+            for name in self.names(world):
+                group.create_task(self.run_on(name, world))
+
+    async def run_on(self, name: str, world: World) -> None:
+        raise NotImplementedError
+
+
+class Cordon(OfNodes):
+    verb: ClassVar[str] = "cordon"
+
+    async def run_on(self, name: str, world: World) -> None:
+        await nodes.cordon(name, world)
+
+
+class Uncordon(OfNodes):
+    verb: ClassVar[str] = "uncordon"
+
+    async def run_on(self, name: str, world: World) -> None:
+        await nodes.cordon(name, world, is_unschedulable=False)
+
+
+class Drain(OfNodes):
+    verb: ClassVar[str] = "drain"
+    is_long: ClassVar[bool] = True
+    timeout: str = ""
+
+    async def run_on(self, name: str, world: World) -> None:
+        await nodes.drain(name, world, seconds_of(self.timeout) if self.timeout else math.inf)
+
+
+class FailNode(OfNodes):
+    verb: ClassVar[str] = "fail node"
+
+    async def run_on(self, name: str, world: World) -> None:
+        await nodes.fail(name, world)
+
+
+class RecoverNode(OfNodes):
+    verb: ClassVar[str] = "recover node"
+
+    async def run_on(self, name: str, world: World) -> None:
+        await nodes.fail(name, world, recovers=True)
+
+
+class RemoveNode(OfNodes):
+    verb: ClassVar[str] = "remove node"
+
+    async def run_on(self, name: str, world: World) -> None:
+        await nodes.remove_node(name, world)
+
+
+class AddNodes(Action):
+    """Like one that is there, or of a size."""
+
+    count: int
+    like: str = ""
+    cpu: str = ""
+    memory: str = ""
+    prefix: str = ""
+    labels: dict[str, str] = {}
+
+    @property
+    def text(self) -> str:
+        return f"add {self.count} nodes" + (f" like {self.like}" if self.like else f" of {self.cpu} cpu, {self.memory}")
+
+    def __post_init__(self) -> None:
+        if self.count < 1 or self.count > 100_000:
+            raise ValueError(f"count: {self.count} is not between 1 and 100000")
+        if bool(self.like) == bool(self.cpu and self.memory):
+            raise ValueError("say like: NODE, or cpu and memory")
+        for name, quantity in (("cpu", self.cpu), ("memory", self.memory)):
+            try:
+                parse(quantity or "1")
+            except QuantityError:
+                raise ValueError(f"{name}: {quantity!r} is no quantity") from None
+
+    async def run(self, world: World) -> None:
+        if self.like:
+            await nodes.add_nodes(self.count, world.node(self.like).metadata.name, world, prefix=self.prefix)
+            return
+        shape = NodeShape(self.cpu, self.memory)
+        prefix = self.prefix or "added"
+        for number in range(1, self.count + 1):
+            name = f"{prefix}-{number}"
+            if world.nodes.get(name) is not None:
+                raise NothingThere(f"there is a node {name!r} already: choose another prefix")
+            await world.apply(node_manifest(name, shape.amounts(), self.labels))
+
+
+class Upgrade(Action):
+    """Replace nodes batch by batch: drained, gone for a while, back empty."""
+
+    is_long: ClassVar[bool] = True
+    selector: str
+    by: str = "10%"
+    takes: str = "2m"
+
+    @property
+    def text(self) -> str:
+        return f"upgrade {self.selector} {self.by} at a time"
+
+    @property
+    def share(self) -> float:
+        number = self.by.removesuffix("%")
+        if not self.by.endswith("%") or not number.isdecimal() or not 0 < int(number) <= 100:
+            raise ValueError(f"by: {self.by!r} is no percentage: write 10%")
+        return int(number) / 100
+
+    def __post_init__(self) -> None:
+        _ = self.share, seconds_of(self.takes)
+
+    async def run(self, world: World) -> None:
+        await nodes.upgrade(self.selector, self.share, seconds_of(self.takes), world)

@@ -1,0 +1,159 @@
+"""A node pool that grows when pods wait for it and shrinks when nodes idle, as a cluster autoscaler would have it.
+
+pods wait, and would fit on an empty node ──▶ as many nodes as they fill are ordered ──delay──▶ there
+a node has nothing but daemons for a while ──▶ removed, but never below `min`
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import ClassVar, Final
+
+import msgspec
+
+from fairlead.api.pods import Pod
+from fairlead.node.allocation import amounts
+from fairlead.runtime.clock import monotonic
+from fairlead.sim.admission import wants
+from fairlead.sim.durations import seconds_of
+from fairlead.sim.nodes import NodeShape, node_manifest
+from fairlead.study.changes import nodes
+from fairlead.study.changes.actions import Action
+from fairlead.study.changes.world import World, natural
+
+_LOOK_SECONDS: Final = 10.0
+#: The label of the nodes of a pool.
+POOL_LABEL: Final = "sim.fairlead.dev/pool"
+_selector = msgspec.json.Decoder(dict[str, str]).decode
+
+
+class NodePool(Action):
+    short: ClassVar[str] = "name"
+    is_long: ClassVar[bool] = True
+    is_endless: ClassVar[bool] = True
+    name: str
+    cpu: str = "4"
+    memory: str = "16Gi"
+    min: int = 0
+    max: int = 100
+    scale_up_delay: str = "2m"
+    scale_down_after: str = "10m"
+    price_per_hour: float = 0.0
+    labels: dict[str, str] = {}
+
+    @property
+    def text(self) -> str:
+        return f"node pool {self.name}, {self.min} to {self.max} nodes of {self.cpu} cpu, {self.memory}"
+
+    def __post_init__(self) -> None:
+        NodeShape(self.cpu, self.memory)
+        if not 0 <= self.min <= self.max <= 100_000:
+            raise ValueError(f"min: {self.min}, max: {self.max} are no bounds of a pool")
+        if not 0 <= self.price_per_hour < 1e9:
+            raise ValueError(f"pricePerHour: {self.price_per_hour} is no price")
+        _ = seconds_of(self.scale_up_delay), seconds_of(self.scale_down_after)
+
+    async def run(self, world: World) -> None:
+        await _Autoscaler(self, world).run()
+
+
+class _Autoscaler:
+    def __init__(self, pool: NodePool, world: World) -> None:
+        self._pool, self._world = pool, world
+        shape = NodeShape(pool.cpu, pool.memory).amounts()
+        self._labels = {**pool.labels, POOL_LABEL: pool.name}
+        self._shape, self._size = shape, amounts(shape)
+        self._ordered: dict[str, dict[str, int]] = {}  # by name: what is free of a node that is on its way
+        self._idle_since: dict[str, float] = {}
+        self._count = 0
+        self._waiting: dict[str, Pod] = {}
+        self._busy: dict[str, set[str]] = {}  # by node: its pods that are no daemons
+        world.pods.subscribe(self._pod)
+
+    def _pod(self, old: Pod | None, new: Pod | None) -> None:
+        pod = new or old
+        assert pod is not None
+        key, node, owner = pod.metadata.key, pod.spec.node_name, pod.metadata.controller
+        if new is not None and not node and not new.is_finished:
+            self._waiting[key] = new
+        else:
+            self._waiting.pop(key, None)
+        if node and not (owner is not None and owner.kind == "DaemonSet"):
+            pods = self._busy.setdefault(node, set())
+            if new is None or new.is_finished:
+                pods.discard(key)
+            else:
+                pods.add(key)
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            while True:
+                for _ in range(self._missing()):
+                    self._order(group)
+                await self._shrink()
+                await asyncio.sleep(_LOOK_SECONDS)
+
+    def _members(self) -> list[str]:
+        return [n.metadata.name for n in self._world.nodes if n.metadata.labels.get(POOL_LABEL) == self._pool.name]
+
+    def _missing(self) -> int:
+        """How many more nodes the pods that wait would fill, on top of those that are on their way."""
+        there = len(self._members()) + len(self._ordered)
+        new: list[dict[str, int]] = []
+        bins = [dict(free) for free in self._ordered.values()]
+        for key in sorted(self._waiting):
+            pod = self._waiting[key]
+            if not _is_refused(pod) or not self._suits(pod):
+                continue
+            wanted = wants(pod)
+            into = next((free for free in (*bins, *new) if _fits(wanted, free)), None)
+            if into is None:
+                if there + len(new) >= self._pool.max:
+                    continue
+                into = dict(self._size)
+                new.append(into)
+            for name, amount in wanted.items():
+                into[name] = into.get(name, 0) - amount
+        return max(len(new), self._pool.min - there)
+
+    def _suits(self, pod: Pod) -> bool:
+        raw = pod.spec.raw_node_selector
+        selector: Mapping[str, str] = (_selector(raw) or {}) if raw else {}
+        return all(self._labels.get(key) == value for key, value in selector.items()) and _fits(wants(pod), self._size)
+
+    def _order(self, group: asyncio.TaskGroup) -> None:
+        self._count += 1
+        name = f"{self._pool.name}-{self._count}"
+        self._ordered[name] = dict(self._size)
+        group.create_task(self._deliver(name))
+
+    async def _deliver(self, name: str) -> None:
+        await asyncio.sleep(seconds_of(self._pool.scale_up_delay))
+        self._world.prices[name] = self._pool.price_per_hour
+        await self._world.apply(node_manifest(name, self._shape, self._labels))
+        self._ordered.pop(name)
+
+    async def _shrink(self) -> None:
+        members = sorted(self._members(), key=natural)
+        for name in members:
+            if self._busy.get(name):
+                self._idle_since.pop(name, None)
+            else:
+                self._idle_since.setdefault(name, monotonic())
+        patience = seconds_of(self._pool.scale_down_after)
+        idle = [name for name in members if monotonic() - self._idle_since.get(name, monotonic()) >= patience]
+        for name in idle[: max(len(members) - self._pool.min, 0)]:
+            self._idle_since.pop(name)
+            await nodes.remove_node(name, self._world)
+
+
+def _is_refused(pod: Pod) -> bool:
+    """The scheduler has looked, and found no room."""
+    return any(
+        condition.type == "PodScheduled" and condition.reason == "Unschedulable" for condition in pod.status.conditions
+    )
+
+
+def _fits(wanted: Mapping[str, int], free: Mapping[str, int]) -> bool:
+    return all(amount <= free.get(name, 0) for name, amount in wanted.items())

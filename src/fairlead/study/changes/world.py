@@ -1,0 +1,137 @@
+"""What a step of a change works with: the cluster as its administrator sees it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from fairlead.api.builtin import NODES, PODS
+from fairlead.api.errors import ApiError, NotFound
+from fairlead.api.nodes import Node
+from fairlead.api.objects import Obj, metadata
+from fairlead.api.pods import Pod
+from fairlead.api.resources import Resource
+from fairlead.api.selector_text import parse as parse_selector
+from fairlead.api.verbs import PatchType, WriteOptions
+from fairlead.client.informer import Informers
+from fairlead.server.registry.registry import UserApi
+
+_MANAGER = WriteOptions(field_manager="fairlead-simulate", force=True)
+
+
+class NothingThere(ValueError):
+    """A step speaks of something that the cluster does not have, or that it refuses."""
+
+
+@dataclass
+class World:
+    api: UserApi
+    informers: Informers
+    #: What an hour of a node costs, by node; of those that pools have made.
+    prices: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.nodes = self.informers.of(NODES, Node)
+        self.pods = self.informers.of(PODS, Pod)
+        self._awaited: dict[str, asyncio.Event] = {}  # by node that is to become ready
+        self.nodes.subscribe(self._node)
+
+    def _node(self, old: Node | None, new: Node | None) -> None:
+        if new is not None and new.is_ready and (event := self._awaited.pop(new.metadata.name, None)) is not None:
+            event.set()
+
+    async def ready(self, name: str) -> None:
+        """Return once the node is there and ready."""
+        node = self.nodes.get(name)
+        if node is None or not node.is_ready:
+            await self._awaited.setdefault(name, asyncio.Event()).wait()
+
+    def kind(self, word: str, api_version: str = "") -> Resource:
+        """The kind that a word names, as kubectl understands it: `quota`, `deploy`, `ResourceQuota`."""
+        rows = self.api.registry.catalogue.rows()
+        wanted = word.lower()
+        for row in rows:
+            if api_version and row.api_version != api_version:
+                continue
+            if wanted in (row.kind.lower(), row.plural, row.singular, row.qualified, *row.short_names):
+                return row
+        raise NothingThere(f"no kind {word!r} is served here")
+
+    async def get(self, kind: Resource, name: str, namespace: str) -> Obj:
+        try:
+            return (await self.api.get(kind, name, namespace if kind.namespaced else "")).obj()
+        except NotFound:
+            raise NothingThere(f"there is no {_noun(kind, name, namespace)}") from None
+
+    async def apply(self, manifest: Obj) -> None:
+        """As `kubectl apply`: create the object, or change the fields that the manifest has."""
+        kind = self.kind(str(manifest.get("kind", "")), str(manifest.get("apiVersion", "")))
+        meta = metadata(manifest)
+        namespace = (meta.get("namespace") or "default") if kind.namespaced else ""
+        name = meta.get("name")
+        try:
+            if not name:
+                await self.api.create(kind, manifest, namespace)
+            else:
+                await self.api.patch(kind, name, namespace, manifest, PatchType.APPLY, options=_MANAGER)
+        except ApiError as error:
+            raise NothingThere(f"{_noun(kind, name or '(without a name)', namespace)} is refused: {error}") from None
+
+    async def patch(self, kind: Resource, name: str, namespace: str, patch: object, type_: PatchType) -> None:
+        try:
+            await self.api.patch(kind, name, namespace if kind.namespaced else "", patch, type_)
+        except NotFound:
+            raise NothingThere(f"there is no {_noun(kind, name, namespace)}") from None
+        except ApiError as error:
+            raise NothingThere(f"the change of {_noun(kind, name, namespace)} is refused: {error}") from None
+
+    async def delete(self, kind: Resource, name: str, namespace: str) -> None:
+        try:
+            await self.api.delete(kind, name, namespace if kind.namespaced else "")
+        except NotFound:
+            raise NothingThere(f"there is no {_noun(kind, name, namespace)}") from None
+
+    def node(self, name: str) -> Node:
+        found = self.nodes.get(name)
+        if found is None:
+            raise NothingThere(f"there is no node {name!r}")
+        return found
+
+    def nodes_of(self, selector: str) -> list[Node]:
+        """By a selector of labels, by name."""
+        try:
+            wanted = parse_selector(selector)
+        except (ValueError, ApiError) as problem:
+            raise NothingThere(f"selector {selector!r}: {problem}") from None
+        found = [node for node in self.nodes if wanted.matches(node.metadata.labels)]
+        if not found:
+            raise NothingThere(f"no node has the labels {selector!r}")
+        return sorted(found, key=lambda node: natural(node.metadata.name))
+
+    def pods_on(self, node: str) -> list[Pod]:
+        return sorted((pod for pod in self.pods if pod.spec.node_name == node), key=lambda pod: pod.metadata.key)
+
+
+def natural(name: str) -> tuple[tuple[int, int | str], ...]:
+    """A sort key: `node-2` before `node-10`."""
+    parts: list[tuple[int, int | str]] = []
+    for is_number, text in _runs(name):
+        parts.append((0, int(text)) if is_number else (1, text))
+    return tuple(parts)
+
+
+def _runs(name: str) -> Iterable[tuple[bool, str]]:
+    run = ""
+    for letter in name:
+        if run and letter.isdecimal() != run[-1].isdecimal():
+            yield run[-1].isdecimal(), run
+            run = ""
+        run += letter
+    if run:
+        yield run[-1].isdecimal(), run
+
+
+def _noun(kind: Resource, name: str, namespace: str) -> str:
+    where = f" in namespace {namespace!r}" if kind.namespaced and namespace else ""
+    return f"{kind.kind} {name!r}{where}"

@@ -1,0 +1,89 @@
+"""What a dump lacks, and what in it does not fit together: said before a run, for it bounds what can be foretold."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from fairlead.api.objects import Obj
+
+#: What cannot be foretold where a dump has none of a kind, although the cluster may have some.
+_FORETELLS: Final = {
+    "Namespace": "labels of namespaces",
+    "ResourceQuota": "refusals by quota",
+    "LimitRange": "defaults and limits of new pods",
+    "PodDisruptionBudget": "what budgets forbid",
+    "PriorityClass": "the priority of new pods",
+    "HorizontalPodAutoscaler": "scaling",
+    "CronJob": "what comes by schedule",
+}
+#: What these make pods of.
+_OWNERS: Final = frozenset(
+    {"ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet", "Job", "Deployment", "CronJob"}
+)
+_MOST_NAMED: Final = 3
+
+
+def assumed_sources(objects: Iterable[Obj]) -> frozenset[str]:
+    """Of ConfigMap and Secret, what a dump of a cluster has left out: its pods did start, so it was there."""
+    kinds = {obj["kind"] for obj in objects}
+    return frozenset({"ConfigMap", "Secret"} - kinds) if {"Node", "Pod"} <= kinds else frozenset()
+
+
+def notes(objects: Sequence[Obj]) -> list[str]:
+    """In lines of text, the weightiest first."""
+    return [*_twice(objects), *_without_owner(objects), *_without_node(objects), *_lacking(objects)]
+
+
+def _twice(objects: Iterable[Obj]) -> Iterator[str]:
+    counts = Counter((obj.get("apiVersion"), obj["kind"], *_key(obj)) for obj in objects)
+    names = [f"{kind} {name}" for (_, kind, _, name), count in counts.items() if count > 1 and name]
+    if names:
+        yield f"{_some(names)} came twice: the first counts"
+
+
+def _without_owner(objects: Sequence[Obj]) -> Iterator[str]:
+    """What has lost its owner is collected as garbage, or made by nobody again."""
+    there = {_meta(obj).get("uid") for obj in objects}
+    missing = Counter(
+        owner["kind"]
+        for obj in objects
+        for owner in _meta(obj).get("ownerReferences") or ()
+        if isinstance(owner, dict) and owner.get("kind") in _OWNERS and owner.get("uid") not in there
+    )
+    for kind, count in sorted(missing.items()):
+        yield f"{count:,} objects belong to a {kind} that is not in the dump: nobody makes them anew"
+
+
+def _without_node(objects: Sequence[Obj]) -> Iterator[str]:
+    nodes = {_meta(obj).get("name") for obj in objects if obj["kind"] == "Node"}
+    lost = [
+        "/".join(filter(None, _key(obj)))
+        for obj in objects
+        if obj["kind"] == "Pod" and (node := (obj.get("spec") or {}).get("nodeName")) and node not in nodes
+    ]
+    if lost and nodes:
+        yield f"the node of {_some(lost)} is not in the dump: such pods are lost with it"
+
+
+def _lacking(objects: Iterable[Obj]) -> Iterator[str]:
+    kinds = {obj["kind"] for obj in objects}
+    lacking = [f"{kind} ({what})" for kind, what in _FORETELLS.items() if kind not in kinds]
+    if kinds and lacking:
+        yield f"nothing in the dump of {', '.join(lacking)}: if the cluster has some, that cannot be foretold"
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _key(obj: Obj) -> tuple[str, str]:
+    meta = _meta(obj)
+    return str(meta.get("namespace") or ""), str(meta.get("name") or "")
+
+
+def _meta(obj: Obj) -> dict[str, Any]:
+    found = obj.get("metadata")
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,167 @@
+"""A run as one HTML file to send to others: figures, plots, and the pods that were hurt most. It needs no network.
+
+The plots are Bokeh's (the extra `fairlead[report]`), whose script is part of the file.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import Any, Final
+
+from fairlead.study.comparison import grouped, worse
+from fairlead.study.export import ExtraMissing
+from fairlead.study.figures import FIGURES, WHOLE
+from fairlead.study.outcome import Outcome, quantile
+from fairlead.study.records import Run
+from fairlead.study.rules import Verdict, shown
+from fairlead.study.tables import IF_ANY, LISTED, ROWS, fate, headline
+
+_COLOURS: Final = ("#6b7280", "#2563eb", "#dc2626", "#059669", "#d97706", "#7c3aed", "#0891b2", "#be185d")
+#: So many variants are drawn; the table has all of them.
+_MOST_DRAWN: Final = 8
+_MILLISECONDS: Final = 1000.0
+_STYLE: Final = """
+:root{color-scheme:light dark;--ink:#1f2937;--back:#fff;--line:#e5e7eb;--soft:#6b7280;--bad:#b91c1c;--good:#047857}
+@media(prefers-color-scheme:dark){:root{--ink:#e5e7eb;--back:#111827;--line:#374151;--soft:#9ca3af;--bad:#f87171;--good:#34d399}}
+body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--back);max-width:1080px;margin:2rem auto;
+padding:0 1rem}
+h1{font-size:1.4rem}h2{font-size:1.1rem;margin-top:2.2rem}
+table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
+th,td{text-align:right;padding:.3rem .7rem;border-bottom:1px solid var(--line)}
+th:first-child,td:first-child{text-align:left}
+.wide{overflow-x:auto}.soft{color:var(--soft)}.bad{color:var(--bad)}.good{color:var(--good)}
+li{margin:.5rem 0}code{font-size:.9em;overflow-wrap:anywhere}
+.plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(420px,1fr));gap:1rem}
+.plots>div{background:#fff;border-radius:6px;padding:.4rem}
+"""
+
+
+def report(run: Run, verdicts: Sequence[Verdict] = ()) -> str:
+    """The whole file. Raises ExtraMissing."""
+    try:
+        from bokeh.embed import components
+        from bokeh.resources import Resources
+    except ImportError:
+        raise ExtraMissing("a report takes Bokeh: pip install 'fairlead[report]'") from None
+    drawn = run.outcomes[:_MOST_DRAWN]
+    plots = [plot for plot in (_used(drawn, "cpu"), _used(drawn, "memory"), _waits(drawn), _disruptions(drawn)) if plot]
+    script, places = components(plots)
+    library = Resources(mode="inline", components=["bokeh"]).render_js()
+    body = [
+        f"<h1>{escape(headline(run))}</h1>",
+        _table(run),
+        _rules(verdicts),
+        '<div class="plots">' + "".join(f"<div>{place}</div>" for place in places) + "</div>",
+        *(_hurt(run, variant) for variant in run.variants),
+        f'<p class="soft">Ask on: <code>fairlead why NAMESPACE/POD --in {escape(run.name)}</code></p>',
+    ]
+    return (
+        f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{escape(run.name)}</title>'
+        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style>{library}</head>'
+        f"<body>{''.join(body)}{script}</body></html>\n"
+    )
+
+
+def _table(run: Run) -> str:
+    names = "".join(f"<th>{escape(outcome.name)}</th>" for outcome in run.outcomes)
+    rows = []
+    for figure, label in (*ROWS, *IF_ANY):
+        values = [FIGURES[figure](outcome, WHOLE) for outcome in run.outcomes]
+        if any(values):
+            cells = "".join(f"<td>{escape(shown(figure, value))}</td>" for value in values)
+            rows.append(f"<tr><td>{escape(label)}</td>{cells}</tr>")
+    return f'<div class="wide"><table><tr><th></th>{names}</tr>{"".join(rows)}</table></div>'
+
+
+def _rules(verdicts: Iterable[Verdict]) -> str:
+    items = [
+        f'<li class="{"good" if verdict.is_met else "bad"}">{"met" if verdict.is_met else "not met"}: '
+        f"{escape(verdict.variant)}: {escape(verdict.text)}</li>"
+        for verdict in verdicts
+    ]
+    return f"<h2>Rules</h2><ul>{''.join(items)}</ul>" if items else ""
+
+
+def _hurt(run: Run, variant: Outcome) -> str:
+    hurt = worse(run.before, variant)
+    groups = grouped(hurt)[:LISTED]
+    items = []
+    for group in groups:
+        pod = group.first
+        more = f" and {len(group.pods) - 1:,} more of {pod.owner}" if len(group.pods) > 1 else ""
+        causes = "".join(f'<br><span class="soft">{escape(cause)}</span>' for cause in pod.causes)
+        items.append(f"<li><b>{escape(pod.pod)}</b>{escape(more)}: {escape(fate(pod, variant))}{causes}</li>")
+    listed = f"<ol>{''.join(items)}</ol>" if items else "<p>None.</p>"
+    return f"<h2>{escape(variant.name)}: {len(hurt):,} pods fare worse</h2>{listed}{_quotas(variant)}"
+
+
+def _quotas(variant: Outcome) -> str:
+    items = [
+        f"<li>{escape(f'{state.namespace}/{state.quota} {state.resource}: {state.used} of {state.hard}')}"
+        f"{escape(f', refused {state.refusals:,} pods' if state.refusals else '')}</li>"
+        for state in variant.quotas
+    ]
+    return f"<p>Quotas that are full:</p><ul>{''.join(items)}</ul>" if items else ""
+
+
+def _figure(title: str, **settings: Any) -> Any:
+    from bokeh.plotting import figure
+
+    return figure(
+        title=title, height=280, sizing_mode="stretch_width", tools="hover", toolbar_location=None, **settings
+    )
+
+
+def _with_legend(plot: Any) -> Any:
+    plot.legend.location, plot.legend.orientation, plot.legend.background_fill_alpha = "bottom_left", "horizontal", 0.6
+    return plot
+
+
+def _used(outcomes: Sequence[Outcome], resource: str) -> Any:
+    plot = _figure(f"{resource} requested", x_axis_type="datetime")
+    for outcome, colour in zip(outcomes, _COLOURS, strict=False):
+        parts = (outcome.summary["utilisation"].get(resource) or {}).get("overTime") or []
+        width = (outcome.ended - outcome.began) / max(len(parts), 1)
+        moments = [(outcome.began + width * slot) * _MILLISECONDS for slot in range(len(parts) + 1)]
+        values = [*parts, *parts[-1:]]
+        if parts:
+            plot.step(moments, values, mode="after", color=colour, line_width=2, legend_label=outcome.name)
+    plot.yaxis.formatter.use_scientific = False
+    plot.y_range.start = 0
+    return _with_legend(plot) if plot.renderers else None
+
+
+def _waits(outcomes: Sequence[Outcome]) -> Any:
+    """The 95 % wait of each namespace, in minutes."""
+    names = sorted({group.namespace for outcome in outcomes for group in outcome.waits if group.seconds})
+    if not names:
+        return None
+    plot = _figure("waits, 95 %, minutes", x_range=names[:20])
+    share = 0.8 / len(outcomes)
+    for number, (outcome, colour) in enumerate(zip(outcomes, _COLOURS, strict=False)):
+        heights = [
+            quantile([group for group in outcome.waits if group.namespace == name], 0.95) / 60 for name in names[:20]
+        ]
+        places = [(name, -0.4 + share * (number + 0.5)) for name in names[:20]]
+        plot.vbar(x=places, top=heights, width=share, color=colour, legend_label=outcome.name)
+    return _with_legend(plot)
+
+
+def _disruptions(outcomes: Sequence[Outcome]) -> Any:
+    """How many there were by then."""
+    plot = _figure("disruptions so far", x_axis_type="datetime")
+    for outcome, colour in zip(outcomes, _COLOURS, strict=False):
+        moments = Counter(round(d.at, 3) for pod in outcome.pods for d in pod.disruptions)
+        if not moments:
+            continue
+        count, xs, ys = 0, [outcome.began * _MILLISECONDS], [0]
+        for moment, more in sorted(moments.items()):
+            count += more
+            xs.append(moment * _MILLISECONDS)
+            ys.append(count)
+        plot.step(
+            [*xs, outcome.ended * _MILLISECONDS], [*ys, count], mode="after", color=colour, legend_label=outcome.name
+        )
+    return _with_legend(plot) if plot.renderers else None

@@ -1,0 +1,173 @@
+"""What came of one variant: the numbers of the run, and the history of each pod to which something happened."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from fairlead.api.objects import Obj
+from fairlead.api.quantity import Quantity, parse
+from fairlead.sim.attribution import Attribution
+from fairlead.sim.histories import PREEMPTED, PodHistory
+
+#: A pod that was placed within this much of its creation has waited for nothing.
+AT_ONCE_SECONDS: Final = 1.0
+
+
+class Waits(msgspec.Struct):
+    """How long pods of one namespace and priority waited, in seconds."""
+
+    namespace: str
+    priority: int
+    pods: int
+    still_waiting: int
+    #: Of the pods that waited at all, the shortest first; the others waited for nothing.
+    seconds: list[float]
+
+    def quantile(self, part: float) -> float:
+        """The wait that this part of the pods did not exceed: 0.5 is the median."""
+        return quantile([self], part)
+
+    @property
+    def longest(self) -> float:
+        return self.seconds[-1] if self.seconds else 0.0
+
+
+class QuotaState(msgspec.Struct):
+    """A bound of a quota that is reached at the end, or refused pods."""
+
+    namespace: str
+    quota: str
+    resource: str
+    used: str
+    hard: str
+    is_exceeded: bool
+    refusals: int
+
+
+class Shortfall(msgspec.Struct):
+    """Pods that an owner could not create."""
+
+    namespace: str
+    owner: str
+    message: str
+
+
+class Fairness(msgspec.Struct):
+    """A namespace's part of the cluster (its dominant share), on average over the run."""
+
+    namespace: str
+    deserved: float
+    used: float
+
+
+class StepDone(msgspec.Struct):
+    at: float  # seconds since the epoch
+    text: str
+
+
+class Outcome(msgspec.Struct):
+    """One variant, played. Times are seconds since the epoch."""
+
+    name: str
+    began: float
+    ended: float
+    #: The figures of `sim/report.py`.
+    summary: dict[str, Any]
+    pods: list[PodHistory]
+    #: Pods that have a node at the end or came to a good one; and that wait for one.
+    placed: int
+    waiting: int
+    waits: list[Waits]
+    disruptions: dict[str, int]
+    oom_kills: int
+    quotas: list[QuotaState] = []
+    shortfalls: list[Shortfall] = []
+    steps: list[StepDone] = []
+    node_hours: float = 0.0
+    cost: float | None = None
+    fragmentation: dict[str, float] = {}
+    fairness: list[Fairness] = []
+
+    @property
+    def digest(self) -> str:
+        return str(self.summary["digest"])
+
+
+def attributed(histories: Iterable[PodHistory], attribution: Attribution) -> list[PodHistory]:
+    """The histories, with the names of those who are behind what happened."""
+    found = list(histories)
+    for pod in found:
+        by, message = attribution.by.get(pod.uid, ("", ""))
+        for disruption in pod.disruptions if by or message else ():
+            if disruption.kind == PREEMPTED or not disruption.by:
+                disruption.by, disruption.message = by, message or disruption.message
+    return found
+
+
+def waits_of(pods: Iterable[PodHistory], end: float) -> list[Waits]:
+    """By namespace and priority."""
+    groups: dict[tuple[str, int], list[PodHistory]] = defaultdict(list)
+    for pod in pods:
+        groups[(pod.namespace, pod.priority)].append(pod)
+    return [_waits(namespace, priority, group, end) for (namespace, priority), group in sorted(groups.items())]
+
+
+def _waits(namespace: str, priority: int, pods: Sequence[PodHistory], end: float) -> Waits:
+    seconds = sorted(wait for pod in pods if (wait := round(pod.waited(end), 3)) >= AT_ONCE_SECONDS)
+    return Waits(namespace, priority, len(pods), sum(pod.is_waiting for pod in pods), seconds)
+
+
+def quantile(groups: Sequence[Waits], part: float) -> float:
+    """The same of several groups together; 0 where there are no pods."""
+    count = sum(group.pods for group in groups)
+    rank = max(math.ceil(part * count), 1)  # how many pods wait no longer
+    waited = sorted(wait for group in groups for wait in group.seconds)
+    index = rank - 1 - (count - len(waited))
+    return waited[index] if 0 <= index < len(waited) else 0.0
+
+
+def is_placed(pod: PodHistory) -> bool:
+    return pod.bound is not None and (pod.ended is None or pod.phase == "Succeeded")
+
+
+def notable(pods: Iterable[PodHistory], end: float) -> list[PodHistory]:
+    """Those to which something happened; of the others the figures tell."""
+    found = [pod for pod in pods if pod.disruptions or pod.oom_kills or pod.waited(end) >= AT_ONCE_SECONDS]
+    return sorted(found, key=lambda pod: pod.lineage)
+
+
+def disruptions_of(pods: Iterable[PodHistory]) -> dict[str, int]:
+    counts = Counter(disruption.kind for pod in pods for disruption in pod.disruptions)
+    return dict(sorted(counts.items()))
+
+
+def quota_states(quotas: Iterable[Obj], attribution: Attribution) -> list[QuotaState]:
+    """The bounds that are exceeded, and those of quotas that refused something."""
+    found = []
+    for quota in quotas:
+        meta, status = quota["metadata"], quota.get("status") or {}
+        refusals = attribution.refusals[(meta["namespace"], meta["name"])]
+        for resource, hard in sorted(((quota.get("spec") or {}).get("hard") or {}).items()):
+            used = (status.get("used") or {}).get(resource, "0")
+            is_exceeded = _amount(used) > _amount(hard)
+            if is_exceeded or refusals:
+                found.append(
+                    QuotaState(meta["namespace"], meta["name"], resource, str(used), str(hard), is_exceeded, refusals)
+                )
+    return sorted(found, key=lambda state: (state.namespace, state.quota, state.resource))
+
+
+def _amount(text: object) -> Quantity:
+    return parse(str(text))
+
+
+def shortfalls(attribution: Attribution) -> list[Shortfall]:
+    """The owners whose pods were refused, each with the last reason."""
+    return [
+        Shortfall(namespace, owner, message) for (namespace, owner), message in sorted(attribution.not_created.items())
+    ]

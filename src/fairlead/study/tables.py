@@ -1,0 +1,190 @@
+"""Variants side by side, as text: the figures that say something, who fares worse, and where to ask on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from fairlead.sim.durations import span
+from fairlead.sim.histories import PREEMPTED
+from fairlead.study.comparison import Hurt, grouped, worse
+from fairlead.study.figures import FIGURES, WHOLE
+from fairlead.study.outcome import Outcome
+from fairlead.study.records import Run
+from fairlead.study.rules import shown
+from fairlead.wording import counted
+
+#: How many of the pods that fare worse are told of, one by one.
+LISTED: Final = 10
+_DAY: Final = 86400.0
+
+#: The rows, by figure; those in the second list are left out where they say nothing.
+ROWS: Final = (
+    ("placed", "placed"),
+    ("waiting", "waiting at the end"),
+    ("longestWait", "longest wait"),
+    ("preempted", "preempted"),
+    ("evictedByNode", "evicted by node"),
+    ("oomKilled", "OOM-killed"),
+    ("cpuRequested", "cpu requested, mean"),
+    ("memoryRequested", "memory requested, mean"),
+)
+IF_ANY: Final = (
+    ("evicted", "evicted"),
+    ("lostWithNode", "lost with its node"),
+    ("refusedByNode", "refused by node"),
+    ("refusedByQuota", "refused by quota"),
+    ("throttledSeconds", "throttled"),
+    ("nodeHours", "node hours"),
+    ("cost", "cost"),
+)
+
+
+def comparison_text(run: Run) -> str:
+    before, variants = run.before, run.variants
+    lines = [headline(run), _table(run)]
+    for variant in variants:
+        title = f" under {variant.name}" if len(variants) > 1 else ""
+        hurt = worse(before, variant)
+        lines += ["", *_worse(hurt, title, variant), *_quotas(variant, title), *_waits(before, variant, title)]
+        lines += _shares(before, variant, title)
+        if hurt:
+            lines.append(f"Why {hurt[0].pod}?   fairlead why {hurt[0].pod} --in {run.name}")
+    return "\n".join(lines).rstrip()
+
+
+def headline(run: Run) -> str:
+    summary = run.before.summary
+    what = f"{counted(summary['nodes'], 'node')}, {counted(summary['created'], 'pod')}"
+    longest = max(outcome.ended - outcome.began for outcome in run.outcomes)
+    return f"Replayed {span(longest)} of {what} (seed {run.seed}, digest {run.digest[:12]})"
+
+
+def _table(run: Run) -> str:
+    names = ["before", *(outcome.name if len(run.variants) > 1 else "after" for outcome in run.variants)]
+    widths = [max(len(name), 9) + 2 for name in names]
+    lines = [" " * 26 + "".join(f"{name:>{width}}" for name, width in zip(names, widths, strict=True))]
+    for figure, label in (*ROWS, *IF_ANY):
+        values = [FIGURES[figure](outcome, WHOLE) for outcome in run.outcomes]
+        if (figure, label) in IF_ANY and (not any(values) or (figure == "nodeHours" and len(set(values)) == 1)):
+            continue
+        cells = "".join(f"{shown(figure, value):>{width}}" for value, width in zip(values, widths, strict=True))
+        note = _NOTES[figure](run.variants[0]) if len(run.variants) == 1 and figure in _NOTES else ""
+        lines.append(f"  {label:<24}{cells}" + (f"    {note}" if note else ""))
+    return "\n".join(lines)
+
+
+def _where(outcome: Outcome) -> str:
+    """The namespaces in which pods wait."""
+    waiting = Counter[str]()
+    for group in outcome.waits:
+        waiting[group.namespace] += group.still_waiting
+    return ", ".join(f"{namespace} {count}" for namespace, count in waiting.most_common(3) if count)
+
+
+def _longest(outcome: Outcome) -> str:
+    pods = sorted(outcome.pods, key=lambda pod: (-pod.waited(outcome.ended), pod.lineage))
+    if not pods or pods[0].waited(outcome.ended) < 1:
+        return ""
+    return f"{pods[0].pod} since {clock(pods[0].created, outcome)}"
+
+
+def _preemptors(outcome: Outcome) -> str:
+    by = Counter(
+        disruption.by.rpartition("-")[0] or disruption.by
+        for pod in outcome.pods
+        for disruption in pod.disruptions
+        if disruption.kind == PREEMPTED and disruption.by
+    )
+    return ", ".join(f"{count} by {name}" for name, count in by.most_common(2))
+
+
+def _evictors(outcome: Outcome) -> str:
+    causes = outcome.summary["nodeTroubles"]["evictions"]
+    return ", ".join(f"{count} {cause}" for cause, count in causes.items())
+
+
+#: What stands beside a row where there is one variant alone.
+_NOTES: Final[dict[str, Callable[[Outcome], str]]] = {
+    "waiting": _where,
+    "longestWait": _longest,
+    "preempted": _preemptors,
+    "evictedByNode": _evictors,
+}
+
+
+def _worse(hurt: Sequence[Hurt], title: str, variant: Outcome) -> list[str]:
+    if not hurt:
+        return [f"No pod fares worse{title}.", ""]
+    lines = [f"{counted(len(hurt), 'pod')} fare{'s' if len(hurt) == 1 else ''} worse{title}:"]
+    groups = grouped(hurt)
+    for group in groups[:LISTED]:
+        pod = group.first
+        more = f" and {len(group.pods) - 1:,} more of {pod.owner}" if len(group.pods) > 1 else ""
+        lines.append(f"  {pod.pod}{more}  {fate(pod, variant)}")
+        lines += [f"      {cause}" for cause in pod.causes]
+    if rest := sum(len(group.pods) for group in groups[LISTED:]):
+        lines.append(f"  and {rest:,} more (all of them with -o json)")
+    return [*lines, ""]
+
+
+def fate(pod: Hurt, variant: Outcome) -> str:
+    since = clock(pod.since, variant)
+    if pod.how == "waits":
+        return f"waits since {since} ({span(pod.waited)}): {pod.reason or 'not looked at yet'}"
+    if pod.how == "waited longer":
+        before = f" instead of {span(pod.waited_before)}" if pod.waited_before >= 1 else ""
+        return f"waited {span(pod.waited)}{before}, from {since} on"
+    return f"{since} {pod.reason}"
+
+
+def _quotas(variant: Outcome, title: str) -> list[str]:
+    lines = []
+    for state in variant.quotas:
+        over = f"{state.used} of {state.hard} used" + (", more than it allows" if state.is_exceeded else "")
+        refused = f"; refused {counted(state.refusals, 'pod')}" if state.refusals else ""
+        lines.append(f"  {state.namespace}/{state.quota}  {state.resource}: {over}{refused}")
+    if lines:
+        lines.insert(0, f"Quotas that are full{title} (what runs goes on, what is made anew is refused):")
+    for short in variant.shortfalls[:LISTED]:
+        lines.append(f"  {short.namespace}/{short.owner} could not create pods: {short.message}")
+    return [*lines, ""] if lines else []
+
+
+def _waits(before: Outcome, variant: Outcome, title: str) -> list[str]:
+    """The waits of each namespace and priority, where they have changed."""
+    known = {(group.namespace, group.priority): group for group in before.waits}
+    lines = []
+    for group in variant.waits:
+        old = known.get((group.namespace, group.priority))
+        if old is not None and old.seconds == group.seconds:
+            continue
+        cells = [span(group.quantile(0.5)), span(group.quantile(0.95)), span(group.longest)]
+        olds = [span(old.quantile(0.5)), span(old.quantile(0.95)), span(old.longest)] if old is not None else ["-"] * 3
+        pairs = "".join(f"{f'{a} → {b}':>22}" for a, b in zip(olds, cells, strict=True))
+        lines.append(f"  {group.namespace:<18}{group.priority:>10}{pairs}")
+    if not lines:
+        return []
+    head = f"  {'waits' + title:<18}{'priority':>10}{'median':>22}{'95 %':>22}{'longest':>22}"
+    return [head, *lines, ""]
+
+
+def _shares(before: Outcome, variant: Outcome, title: str) -> list[str]:
+    """What each namespace deserved and used of the cluster, where an arbitrator is at work."""
+    known = {shares.namespace: shares for shares in before.fairness}
+    lines = []
+    for shares in variant.fairness:
+        old = known.get(shares.namespace)
+        pairs = [(old.deserved, shares.deserved), (old.used, shares.used)] if old is not None else []
+        cells = [f"{a:.0%} → {b:.0%}" for a, b in pairs] or [f"{shares.deserved:.0%}", f"{shares.used:.0%}"]
+        lines.append(f"  {shares.namespace:<28}" + "".join(f"{cell:>22}" for cell in cells))
+    head = f"  {'shares, mean' + title:<28}{'deserved':>22}{'used':>22}"
+    return [head, *lines, ""] if lines else []
+
+
+def clock(moment: float, outcome: Outcome) -> str:
+    """A moment of a run: the time of day, with the date where the run takes more than one day."""
+    form = "%H:%M" if outcome.ended - outcome.began <= _DAY else "%m-%d %H:%M"
+    return datetime.fromtimestamp(moment, UTC).strftime(form)

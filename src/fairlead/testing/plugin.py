@@ -1,0 +1,90 @@
+"""The pytest plugin: the fixtures `fairlead_cluster`, `fairlead_clusters` and `virtual_cluster`, the marker `fairlead`.
+
+pytest loads it in every run where Fairlead is installed, also of projects that have no use for it. So it imports
+nothing of Fairlead until a fixture is asked for.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from fairlead.simulation.virtual import VirtualCluster
+    from fairlead.testing.live import Cluster
+
+_MARKER = "fairlead"
+_VIRTUAL = "virtual_cluster"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers",
+        f"{_MARKER}(nodes=3, node_cpu='4', arbitrator=False, ...): what the cluster of `fairlead_cluster` is to be "
+        "like; the options are those of fairlead.testing.cluster",
+    )
+
+
+@pytest.fixture
+def fairlead_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """A fresh Kubernetes cluster with simulated nodes; @pytest.mark.fairlead(nodes=5) says what it is like."""
+    from fairlead.testing.live import cluster
+
+    options: dict[str, Any] = {}
+    for marker in reversed([*request.node.iter_markers(_MARKER)]):  # those nearer to the test count more
+        if marker.args:
+            pytest.fail(f"the marker {_MARKER} takes options by name, as in nodes=5", pytrace=False)
+        options |= marker.kwargs
+    try:
+        running = cluster(**options)
+    except (TypeError, ValueError, OSError) as error:
+        pytest.fail(f"the marker {_MARKER}: {error}", pytrace=False)
+    with running as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def fairlead_clusters() -> Iterator[Callable[..., Cluster]]:
+    """Makes clusters that live until the session ends, for fixtures of a wider scope: fairlead_clusters(nodes=5)."""
+    from fairlead.testing.live import cluster
+
+    with ExitStack() as running:
+        yield lambda **options: running.enter_context(cluster(**options))
+
+
+@pytest.fixture(name=_VIRTUAL)
+def _virtual_cluster() -> Callable[..., AbstractAsyncContextManager[VirtualCluster]]:
+    """Makes clusters in virtual time: `async with virtual_cluster(nodes=20) as c:`. An async test that takes this
+    fixture runs in virtual time itself.
+    """
+    from fairlead.simulation.virtual import virtual_cluster
+
+    return virtual_cluster
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class, name: str, obj: object) -> None:
+    """Gives an async test that takes `virtual_cluster` a loop in virtual time, before a plugin for async tests (there
+    may be several) takes it for one of its own.
+    """
+    if (
+        inspect.iscoroutinefunction(obj)
+        and collector.funcnamefilter(name)
+        and _VIRTUAL in inspect.signature(obj).parameters
+    ):
+        setattr(collector.obj, name, _in_virtual_time(obj))
+
+
+def _in_virtual_time(test: Callable[..., Any]) -> Callable[..., None]:
+    @functools.wraps(test)
+    def run(*args: Any, **kwargs: Any) -> None:
+        from fairlead.runtime.loops import run_virtual
+
+        run_virtual(test(*args, **kwargs))
+
+    return run

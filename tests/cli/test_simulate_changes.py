@@ -1,0 +1,182 @@
+"""`fairlead simulate` with changes, as a platform engineer uses it; `fairlead why --in` and `diff` after it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from fairlead.cli.main import main
+from tests.study.clusters import deployment, namespace, node
+
+
+@pytest.fixture(autouse=True)
+def _own_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAIRLEAD_RUNS", str(tmp_path / "runs"))
+
+
+@pytest.fixture
+def dump(tmp_path: Path) -> str:
+    """Two full nodes, and one that is nearly empty."""
+    objects = [node("a"), node("b"), node("c"), *deployment("web", ["a", "b"], cpu="3"), *deployment("db", ["c"])]
+    path = tmp_path / "prod.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    return str(path)
+
+
+def fairlead(*arguments: str) -> Result:
+    return CliRunner().invoke(main, list(arguments), catch_exceptions=False)
+
+
+def simulated(dump: str, *arguments: str, duration: str = "2h") -> Result:
+    return fairlead("simulate", "--import", dump, "--for", duration, *arguments)
+
+
+def document(dump: str, *arguments: str, duration: str = "2h") -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(simulated(dump, "-q", "-o", "json", *arguments, duration=duration).stdout)
+    return found
+
+
+def test_before_and_after_stand_side_by_side_in_the_same_bytes_every_time(dump: str) -> None:
+    first, second = simulated(dump, "--remove-node", "a"), simulated(dump, "--remove-node", "a")
+    assert first.exit_code == 0
+    assert first.stdout == second.stdout
+    assert first.stdout.startswith("Replayed 2h of 3 nodes, 3 pods (seed 1, digest ")
+    assert "before      after" in first.stdout
+    assert "placed 3 3" in " ".join(first.stdout.split())
+    assert "lost with its node: PodGC: node no longer exists" in first.stdout
+    assert "after: remove node a" in first.stdout
+    assert "took" in first.stderr
+    assert "took" not in first.stdout
+
+
+def test_what_happened_to_a_pod_can_be_asked_afterwards(dump: str) -> None:
+    run = document(dump, "--set", "nodes=1")
+    waiting = next(pod for pod in run["variants"][0]["worse"] if pod["how"] == "waits")
+    told = fairlead("why", waiting["pod"], "--in", run["run"])
+    assert told.exit_code == 0
+    assert told.stdout.startswith(f"changed: {waiting['pod']} has waited 1h 59m, since ")
+    assert "Insufficient cpu" in told.stdout
+    assert "after: set nodes=1" in told.stdout
+    assert fairlead("why", waiting["pod"], "--in", "run-nope").exit_code == 2
+    assert "no pod in namespace 'nope'" in fairlead("why", "nope/x", "--in", run["run"]).stderr
+
+
+def test_two_runs_are_compared(dump: str) -> None:
+    one, two = document(dump, "--drain", "a"), document(dump, "--drain", "b")
+    compared = fairlead("diff", f"{one['run']}:before", two["run"])
+    assert compared.exit_code == 0
+    assert "web-5f6d7c8b9-00001" in compared.stdout
+    assert "there are before, changed" in fairlead("diff", f"{one['run']}:x", two["run"]).stderr
+
+
+def test_each_file_is_a_variant(dump: str, tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        (tmp_path / f"{name}.yaml").write_text(
+            f"apiVersion: sim.fairlead.dev/v1alpha1\nkind: Change\nsteps:\n- drain: {'a' if name == 'first' else 'b'}\n"
+        )
+    run = document(dump, "--change", str(tmp_path / "first.yaml"), "--change", str(tmp_path / "second.yaml"))
+    assert [variant["name"] for variant in run["variants"]] == ["first", "second"]
+    assert {variant["worse"][0]["pod"] for variant in run["variants"]} == {
+        "default/web-5f6d7c8b9-00000",
+        "default/web-5f6d7c8b9-00001",
+    }
+
+
+def test_rules_decide_the_exit_code(dump: str, tmp_path: Path) -> None:
+    (tmp_path / "rules.yaml").write_text("expect:\n- name: nobody waits\n  waiting: 0\n")
+    rules = str(tmp_path / "rules.yaml")
+    assert simulated(dump, "--drain", "a", "--expect", rules).exit_code == 0
+    broken = simulated(dump, "--set", "nodes=1", "--expect", rules)
+    assert broken.exit_code == 1
+    assert "NOT MET  nobody waits: waiting is 1, asked: at most 0" in broken.stdout
+
+
+def test_the_smallest_number_of_nodes_that_suffices_is_found(dump: str, tmp_path: Path) -> None:
+    (tmp_path / "rules.yaml").write_text("expect:\n- waiting: 0\n")
+    run = document(dump, "--sweep", "nodes=1..6", "--find", "smallest", "--expect", str(tmp_path / "rules.yaml"))
+    assert run["found"] == "2"
+
+
+def test_a_report_is_one_file_that_needs_no_network(dump: str, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    assert simulated(dump, "--set", "nodes=1", "--html", str(path)).exit_code == 0
+    text = path.read_text()
+    assert "fare worse" in text
+    assert '<script src="http' not in text
+    assert "<link" not in text
+    assert len(text) < 5_000_000
+
+
+def test_pods_come_as_a_table(dump: str) -> None:
+    head, *rows = simulated(dump, "-q", "--set", "nodes=1", "-o", "csv").stdout.splitlines()
+    assert head.startswith("variant,namespace,pod,lineage,priority")
+    assert any(",True," in row and "Insufficient cpu" in row for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--remove-node", "z"], "--remove-node z: there is no node 'z'"),
+        (["--set", "nodes"], "'nodes' sets nothing"),
+        (["--set", "nodes=many"], "no number of nodes"),
+        (["--find", "smallest"], "--find takes a --sweep"),
+        (["--sweep", "nodes=5"], "write WHAT=FIRST..LAST"),
+        (["--set", "quota/default/requests.cpu=1"], "namespace 'default' has no ResourceQuota"),
+    ],
+)
+def test_a_change_that_means_nothing_is_one_sentence(dump: str, options: list[str], problem: str) -> None:
+    result = simulated(dump, "-q", *options)
+    assert result.exit_code == 2
+    assert problem in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_no_secret_is_needed(tmp_path: Path) -> None:
+    """What pods ask of ConfigMaps and Secrets is taken to be there where a dump has none."""
+    env = [{"name": "P", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]
+    container = {"name": "c", "image": "i", "env": env}
+    volumes = [{"name": "v", "configMap": {"name": "m", "items": [{"key": "x", "path": "x"}]}}]
+    objects = [node("a"), node("b"), *deployment("web", ["a", "b"], containers=[container], volumes=volumes)]
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}},
+    }
+    path = tmp_path / "prod.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [*objects, budget]}))
+    change = tmp_path / "change.yaml"
+    steps = "- drain: a\n- at: 10m\n  uncordon: a\n- at: 20m\n  drain: b\n"
+    change.write_text(f"apiVersion: sim.fairlead.dev/v1alpha1\nkind: Change\nsteps:\n{steps}")
+    after = document(str(path), "--change", str(change))["variants"][0]
+    hurt = {pod["pod"] for pod in after["worse"]}
+    assert "default/web-5f6d7c8b9-00001" in hurt, "the budget would forbid it, were what replaces the first not ready"
+
+
+def test_what_namespaces_deserve_and_use_is_told_where_an_arbitrator_divides(tmp_path: Path) -> None:
+    """A weight that is changed changes what is deserved."""
+    consumers = [
+        {
+            "apiVersion": "kube-arbitrator.incubator.k8s.io/v1",
+            "kind": "Consumer",
+            "metadata": {"name": "defaults", "namespace": name},
+            "spec": {"weight": 1},
+        }
+        for name in ("one", "two")
+    ]
+    objects = [*map(namespace, ("one", "two")), *consumers, node("a", cpu="8")]
+    for name in ("one", "two"):
+        objects += deployment("web", ["a"] * 4, name)
+        objects[-6]["spec"]["replicas"] = 8
+    path = tmp_path / "shared.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    arguments = ("--arbitrator", "--set", "weight/one=3")
+    after = document(str(path), *arguments, duration="5m")["variants"][0]
+    shares = {entry["namespace"]: entry["deserved"] for entry in after["fairness"]}
+    assert shares["one"] == pytest.approx(0.75, abs=0.01)
+    assert shares["two"] == pytest.approx(0.25, abs=0.01)
+    assert "50% → 7" in simulated(str(path), "-q", *arguments, duration="5m").stdout

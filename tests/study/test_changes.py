@@ -1,0 +1,185 @@
+"""Changes of a cluster, carried out: who fares worse, and why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fairlead.api.objects import Obj
+from fairlead.compose import Settings
+from fairlead.sim.manifests import latest_date
+from fairlead.study.changes.document import Change, read_change
+from fairlead.study.changes.errors import ChangeError
+from fairlead.study.comparison import Hurt, worse
+from fairlead.study.outcome import Outcome
+from fairlead.study.run import Scene, play
+from tests.study.clusters import deployment, node, quota
+
+HOUR = 3600.0
+CHANGE = "apiVersion: sim.fairlead.dev/v1alpha1\nkind: Change\nsteps:\n"
+
+
+def played(objects: list[Obj], change: Change = Change("before"), limit: float = HOUR) -> Outcome:
+    nodes = tuple(obj for obj in objects if obj["kind"] == "Node")
+    scene = Scene(Settings(nodes=nodes, imported=tuple(objects)), (), limit, latest_date(objects) or 0.0)
+    return play(scene, change, lambda count, at: None)
+
+
+def change(folder: Path, text: str) -> Change:
+    path = folder / "change.yaml"
+    path.write_text(text)
+    return read_change(path)
+
+
+def hurt_by(objects: list[Obj], changed: Change, limit: float = HOUR) -> list[Hurt]:
+    return worse(played(objects, limit=limit), played(objects, changed, limit))
+
+
+def three_nodes() -> list[Obj]:
+    return [node("a"), node("b"), node("c")]
+
+
+def test_a_settled_cluster_stays_settled() -> None:
+    objects = [*three_nodes(), *deployment("web", ["a", "b", "c", "a"]), *deployment("db", ["b"])]
+    outcome = played(objects, limit=24 * HOUR)
+    assert outcome.pods == []
+    assert (outcome.placed, outcome.waiting, outcome.disruptions) == (5, 0, {})
+    assert outcome.summary["created"] == 5
+
+
+def test_a_drained_node_sends_its_pods_elsewhere(tmp_path: Path) -> None:
+    objects = [*three_nodes(), *deployment("web", ["a", "b"])]
+    (hurt,) = hurt_by(objects, change(tmp_path, CHANGE + "- at: 10m\n  drain: a\n"))
+    assert (hurt.pod, hurt.how) == ("default/web-5f6d7c8b9-00000", "evicted")
+    assert hurt.causes == ["after: drain a"]
+
+
+def test_a_drain_waits_for_a_disruption_budget(tmp_path: Path) -> None:
+    budget: Obj = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"minAvailable": 2, "selector": {"matchLabels": {"app": "web"}}},
+    }
+    objects = [*three_nodes(), *deployment("web", ["a", "b"]), budget]
+    assert hurt_by(objects, change(tmp_path, CHANGE + "- drain: {node: a, timeout: 5m}\n")) == []
+
+
+def test_pods_that_lose_their_node_wait_where_there_is_no_room(tmp_path: Path) -> None:
+    objects = [node("a"), node("b"), *deployment("web", ["a", "b"], cpu="3")]
+    lost, waiting = sorted(hurt_by(objects, change(tmp_path, CHANGE + "- removeNode: a\n")), key=lambda pod: pod.how)
+    assert lost.how == "lost with its node"
+    assert waiting.how == "waits"
+    assert "1 Insufficient cpu" in waiting.reason
+    assert waiting.causes == ["after: remove node a", f"it replaces {lost.pod}, {lost.reason}"]
+
+
+def test_a_node_that_fails_loses_its_pods_after_the_grace_of_the_node_and_of_its_pods(tmp_path: Path) -> None:
+    """50 s of silence, then the five minutes for which pods tolerate it."""
+    tolerations = [
+        {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+        for key in ("not-ready", "unreachable")
+    ]
+    objects = [*three_nodes(), *deployment("web", ["a", "b"], tolerations=tolerations)]
+    changed = change(tmp_path, CHANGE + "- failNode: a\n- at: 30m\n  recoverNode: a\n")
+    after = played(objects, changed)
+    (pod,) = after.pods
+    assert [disruption.kind for disruption in pod.disruptions] == ["lost with its node"]
+    assert 350 <= pod.disruptions[0].at - after.began < 360
+    assert pod.ended is not None
+    assert pod.ended - after.began >= 1800, "a node that is off confirms no end"
+    assert after.placed == 2
+
+
+def test_a_quota_that_is_cut_refuses_what_is_made_anew(tmp_path: Path) -> None:
+    objects = [*three_nodes(), quota("cap", "default", requests_cpu="4"), *deployment("web", ["a", "b"])]
+    text = (
+        "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: cap, namespace: default}\n"
+        "spec: {hard: {requests.cpu: 1}}\n---\n" + CHANGE + "- at: 1m\n  drain: a\n"
+    )
+    after = played(objects, change(tmp_path, text))
+    (state,) = after.quotas
+    assert (state.quota, state.hard, state.refusals > 0) == ("cap", "1", True)
+    (short,) = after.shortfalls
+    assert short.owner == "ReplicaSet/web-5f6d7c8b9"
+    assert "exceeded quota: cap" in short.message
+    assert after.placed == 1
+
+
+def test_preemption_names_the_preemptor(tmp_path: Path) -> None:
+    objects = [node("a", cpu="2"), *deployment("low", ["a", "a"])]
+    text = (
+        "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: high}\nvalue: 1000\n---\n"
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: vip, namespace: default}\n"
+        "spec: {priorityClassName: high, containers: [{name: c, image: i, resources: {requests: {cpu: 1}}}]}\n"
+    )
+    found = hurt_by(objects, change(tmp_path, text))
+    preempted = next(pod for pod in found if pod.how == "preempted")
+    assert preempted.reason.startswith("preempted by default/vip: Preempted by pod ")
+    assert any(pod.how == "waits" and pod.lineage.startswith("default/ReplicaSet/low") for pod in found)
+
+
+def test_an_upgrade_replaces_nodes_batch_by_batch(tmp_path: Path) -> None:
+    objects = [node("a", pool="x"), node("b", pool="x"), node("c"), *deployment("web", ["a", "b", "c"])]
+    changed = change(tmp_path, CHANGE + "- upgrade: {selector: pool=x, by: 50%, takes: 5m}\n")
+    after = played(objects, changed)
+    times = sorted(disruption.at - after.began for pod in after.pods for disruption in pod.disruptions)
+    assert len(times) >= 2
+    assert times[1] - times[0] >= 300
+    assert (after.placed, after.summary["nodes"]) == (3, 3)
+
+
+def test_a_pool_grows_for_pods_that_wait_and_shrinks_when_they_are_gone(tmp_path: Path) -> None:
+    objects = [node("a"), *deployment("web", ["a"])]
+    text = CHANGE + (
+        "- pool: {name: spot, cpu: '4', memory: 16Gi, max: 3, scaleUpDelay: 2m, pricePerHour: 0.5}\n"
+        "- at: 10m\n  scale: {name: web, replicas: 9}\n"
+        "- at: 2h\n  scale: {name: web, replicas: 0}\n"
+    )
+    after = played(objects, change(tmp_path, text), limit=3 * HOUR)
+    assert after.waiting == 0
+    longest = max(pod.waited(after.ended) for pod in after.pods)
+    assert 120 <= longest <= 150
+    assert after.summary["nodes"] == 1
+    assert after.cost is not None
+    assert 1.8 < after.cost < 2.5, "two nodes for about two hours"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (CHANGE + "- drian: a\n", "line 4: unknown step 'drian'"),
+        (CHANGE + "- at: soon\n  drain: a\n", "line 4: 'soon' is no duration"),
+        (CHANGE + "- drain: a\n  cordon: b\n", "line 4: a step has at: and one of"),
+        (CHANGE + "- scale: {name: web}\n", "line 4: scale: Object missing required field `replicas`"),
+        (CHANGE + "- upgrade: {selector: x, by: 120%}\n", "'120%' is no percentage"),
+        (CHANGE.replace("v1alpha1", "v7"), "line 1: apiVersion"),
+        ("kind: 7\n", "every document needs a kind"),
+        ("a: [\n", "did not find"),
+        ("", "changes nothing"),
+    ],
+)
+def test_a_file_that_is_no_change_is_refused_with_its_line(tmp_path: Path, text: str, problem: str) -> None:
+    with pytest.raises(ChangeError, match=r"change\.yaml") as refused:
+        change(tmp_path, text)
+    assert problem in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("step", "problem"),
+    [
+        ("drain: z", "there is no node 'z'"),
+        ("scale: {name: none, replicas: 1}", "there is no Deployment 'none' in namespace 'default'"),
+        ("delete: {kind: gizmo, name: x}", "no kind 'gizmo' is served here"),
+        ("set: quota/default/requests.cpu=1", "namespace 'default' has no ResourceQuota"),
+        ("set: deployment/default/web/spec.strategyy.x=1", "Deployment 'web' has no 'strategyy'"),
+        ("cordon: {selector: pool=none}", "no node has the labels 'pool=none'"),
+        ("apply: {apiVersion: v1, kind: Pod, metadata: {name: X}, spec: {containers: []}}", "is refused"),
+    ],
+)
+def test_a_step_that_refers_to_nothing_is_refused_with_its_line(tmp_path: Path, step: str, problem: str) -> None:
+    objects = [node("a"), *deployment("web", ["a"])]
+    with pytest.raises(ChangeError, match=r"change\.yaml, line 4: ") as refused:
+        played(objects, change(tmp_path, CHANGE + f"- {step}\n"))
+    assert problem in str(refused.value)

@@ -1,0 +1,25 @@
+"""What a dump lacks is said before a run."""
+
+from __future__ import annotations
+
+from fairlead.study.dump_notes import notes
+from tests.study.clusters import deployment, namespace, node, quota
+
+
+def test_a_whole_dump_lacks_only_what_a_cluster_may_not_have() -> None:
+    objects = [namespace("default"), node("a"), quota("q", "default", pods="9"), *deployment("web", ["a"])]
+    (lacking,) = notes(objects)
+    assert "PodDisruptionBudget (what budgets forbid)" in lacking
+    assert "ResourceQuota" not in lacking
+
+
+def test_pods_without_owner_or_node_and_objects_that_come_twice_are_named() -> None:
+    pods = deployment("web", ["a", "gone"])[2:]
+    found = notes([node("a"), *pods, pods[0]])
+    assert found[0] == "Pod web-5f6d7c8b9-00000 came twice: the first counts"
+    assert found[1] == "3 objects belong to a ReplicaSet that is not in the dump: nobody makes them anew"
+    assert found[2] == ("the node of default/web-5f6d7c8b9-00001 is not in the dump: such pods are lost with it")
+
+
+def test_nothing_is_said_of_no_dump() -> None:
+    assert notes([]) == []
