@@ -108,7 +108,7 @@ async def _all_are(api: HttpApi, phase: str, count: int) -> None:
             await asyncio.sleep(0.1)
 
 
-def test_a_cluster_whose_node_is_this_machine(ground: Ground) -> None:
+def test_a_cluster_whose_node_is_this_machine(ground: Ground, kubectl_path: Path) -> None:
     options = ("--node-runtime", "oci", "--node-root", str(ground.root), "--node-config", str(ground.config))
     with fairlead_up(ground.folder / "data", *options) as up:
         assert "this machine as node" in up.greeting
@@ -116,10 +116,19 @@ def test_a_cluster_whose_node_is_this_machine(ground: Ground) -> None:
         @in_loop
         async def run_a_pod() -> None:
             async with HttpApi(load(up.kubeconfig)) as api:
-                await api.create(PODS, manifest("web", "sleep", "1000"), "default")
+                await api.create(PODS, manifest("web", "sh", "-c", "echo up; sleep 1000"), "default")
                 await _all_are(api, "Running", 1)
 
+        def kubectl(*words: str, typed: str = "") -> str:
+            command = [str(kubectl_path), "--kubeconfig", str(up.kubeconfig), *words]
+            done = subprocess.run(command, input=typed, capture_output=True, text=True, timeout=60)
+            assert done.returncode == 0, done.stderr
+            return done.stdout
+
         run_a_pod()
+        assert kubectl("logs", "web") == "up\n"
+        assert kubectl("exec", "web", "--", "hostname") == "web\n"
+        assert kubectl("exec", "-i", "web", "--", "cat", typed="to and fro") == "to and fro"
         up.process.send_signal(signal.SIGINT)
         assert up.process.stdout is not None
         said = up.process.stdout.read()

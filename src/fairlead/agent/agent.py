@@ -19,6 +19,8 @@ from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.cgroups.probes import least_oom_score_adj
 from fairlead.agent.claims import claim
 from fairlead.agent.images_seam import Images
+from fairlead.agent.kubelet_api.serving import serving_kubelet
+from fairlead.agent.kubelet_port import Serving, serving_of
 from fairlead.agent.lease import Lease
 from fairlead.agent.machine import machine
 from fairlead.agent.network_seam import PodNetwork
@@ -26,6 +28,7 @@ from fairlead.agent.node_object import NodeIdentity, NodeObject
 from fairlead.agent.pods.events import PodEvents
 from fairlead.agent.pods.place import Place
 from fairlead.agent.pods.sources import Sources
+from fairlead.agent.pods.streams import RealPodStreams
 from fairlead.agent.pods.worker import PodWorker
 from fairlead.agent.runtimes.base import State
 from fairlead.agent.runtimes.oci.keeper import find_programs
@@ -86,7 +89,8 @@ class NodeAgent:
         self._recorder = EventRecorder(api, "kubelet", host=identity.name)
         self._images, self._network, self._root = images, network, root
         self._least_oom_score_adj = least
-        self._keepers = keepers
+        self._keepers, self._document = keepers, settings.document
+        self._serving = serving_of(config, identity.ip)
         self._look = asyncio.Event()
         #: Set once the cluster knows of the node.
         self.registered = asyncio.Event()
@@ -96,6 +100,7 @@ class NodeAgent:
         claim(self._root, self._cgroups, [self._keepers, self._kubepods])
         await asyncio.to_thread(self._enforce)
         await self._runtime.adopt()
+        config = self._configured.configuration
         node = NodeObject(
             self._api,
             self._recorder,
@@ -104,13 +109,15 @@ class NodeAgent:
             self._plan.allocatable,
             f"{self._runtime.name}://{self._runtime.version}",
             self._health,
+            config.port if self._serving is not None else 0,
         )
         nodes = Informer(self._api, NODES, Node, fields=f"metadata.name={self._identity.name}")
         services = Informer(self._api, SERVICES, Service)
         pods = Informer(self._api, PODS, Pod, fields=f"spec.nodeName={self._identity.name}")
+        place = self._place(services)
         worker = PodWorker(
             self._api,
-            self._place(services),
+            place,
             pods,
             lambda: nodes.get(self._identity.name),
             lambda: (),
@@ -119,7 +126,6 @@ class NodeAgent:
         await node.register()
         self.registered.set()
         node.tell(_STARTING, *self._plan.events)
-        config = self._configured.configuration
         lease = Lease(self._api, self._identity.name, node.uid, config.node_lease_duration_seconds)
         try:
             async with asyncio.TaskGroup() as group:
@@ -134,9 +140,17 @@ class NodeAgent:
                 group.create_task(node.run(*frequencies), name="node status")
                 group.create_task(worker.run(), name="pods")
                 group.create_task(self._correct(worker), name="QoS cgroups")
+                if self._serving is not None:
+                    group.create_task(self._serve(self._serving, RealPodStreams(worker, place, self._document)))
         finally:
             await worker.close()
             self._runtime.close()
+
+    async def _serve(self, serving: Serving, streams: RealPodStreams) -> None:
+        """The kubelet's API, until cancelled."""
+        name = self._identity.name
+        async with serving_kubelet(serving.sock, name, streams, self._api, serving.identity, serving.client_ca):
+            await asyncio.get_running_loop().create_future()
 
     @property
     def running_containers(self) -> int:

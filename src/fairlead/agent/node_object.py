@@ -54,12 +54,15 @@ class NodeObject:
         allocatable: Amounts,
         runtime: str,
         health: Callable[[], NodeHealth],
+        port: int = 0,
     ) -> None:
+        """`port` is where it answers as a kubelet does; 0: nowhere."""
         self._api, self._recorder, self._identity, self._health = api, recorder, identity, health
         self._capacity = {name: str(amount) for name, amount in capacity.items()}
         self._allocatable = {name: str(amount) for name, amount in allocatable.items()}
         self._info = node_info(runtime)
         self._conditions: list[Obj] = []
+        self._port = port
         self._look = asyncio.Event()
         self.uid = ""
 
@@ -148,6 +151,7 @@ class NodeObject:
                 {"type": "Hostname", "address": self._identity.name},
             ],
             "nodeInfo": self._info,
+            **({"daemonEndpoints": {"kubeletEndpoint": {"Port": self._port}}} if self._port else {}),
         }
 
     def _told(self, reason: str) -> str:

@@ -20,6 +20,7 @@ from typing import Any, Final, TypeVar
 import click
 import yaml
 
+from fairlead.agent.machine import host_address
 from fairlead.api.objects import Obj
 from fairlead.api.users import node_user
 from fairlead.cli.failures import Failure, WrongUsage
@@ -27,6 +28,7 @@ from fairlead.cli.images import DEFAULT_ROOT
 from fairlead.cli.node_options import kubelet_configuration, kubelet_flags
 from fairlead.client.kubeconfig import load, render
 from fairlead.compose import Cluster
+from fairlead.runtime.http.listener import bind
 from fairlead.server.auth.certificates import write_private
 
 SIMULATED, OCI = "sim", "oci"
@@ -106,11 +108,37 @@ def _command(running: Cluster, node: OwnNode, name: str, folder: Path) -> list[s
         load(running.kubeconfig), client_certificate=identity.certificate, client_key=identity.key, token=""
     )
     kubeconfig, config = folder / "kubeconfig", folder / "kubelet.yaml"
+    address = host_address()
+    shown = running.authority.certify_server(node_user(name), [name, address])
+    files = {"tlsCertFile": folder / "kubelet.crt", "tlsPrivateKeyFile": folder / "kubelet.key"}
+    for file, content in zip(files.values(), (shown.certificate, shown.key), strict=True):
+        write_private(file, content)
+    client_ca = folder / "ca.crt"
+    client_ca.write_bytes(running.authority.certificate_pem)
+    serving: Obj = {setting: str(file) for setting, file in files.items()}
+    serving |= {"port": _free_port(address), "authentication": {"x509": {"clientCAFile": str(client_ca)}}}
     write_private(kubeconfig, render(access).encode())
     kind = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
-    config.write_text(yaml.safe_dump(kind | node.document))
-    options = ["--kubeconfig", str(kubeconfig), "--config", str(config), "--root", str(node.root), "--node-name", name]
+    config.write_text(yaml.safe_dump(kind | serving | node.document))
+    options = [
+        "--kubeconfig",
+        str(kubeconfig),
+        "--config",
+        str(config),
+        "--root",
+        str(node.root),
+        "--node-name",
+        name,
+        "--node-ip",
+        address,
+    ]
     return [sys.executable, "-m", "fairlead", "node", "run", *options, *node.flags]
+
+
+def _free_port(address: str) -> int:
+    """Other nodes may have the usual one."""
+    with bind(0, address) as sock:
+        return int(sock.getsockname()[1])
 
 
 async def _watch(process: asyncio.subprocess.Process, running: Cluster) -> None:

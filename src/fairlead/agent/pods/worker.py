@@ -103,6 +103,11 @@ class PodWorker:
         self._queue.add(run.key)
         return True
 
+    @property
+    def real_pods(self) -> Sequence[RealPod]:
+        """Those that are looked after."""
+        return list(self._real.values())
+
     def real_pod(self, uid: str) -> RealPod | None:
         return self._real.get(uid)
 
@@ -158,7 +163,7 @@ class PodWorker:
             _put_off(pod, run, moment)
             step = run.step(pod, self._addresses(pod, real), moment, found)
         if step.status is not None:
-            await self._report(pod, run, step.status)
+            await self._report(pod, run, real, step.status)
         self._place.events.tell(pod, run.reported())
         if step.is_gone:
             await self._remove(pod, real)
@@ -205,7 +210,7 @@ class PodWorker:
         admission = admission_of(real.manifest, node, self._admitted.values(), self._pressures())
         if (refusal := admission.refusal) is not None:
             self._place.events.tell(pod, [Note(WARNING, refusal.reason, refusal.message)])
-            await self._report(pod, run, refusal.status() | {"startTime": timestamp()})
+            await self._report(pod, run, real, refusal.status() | {"startTime": timestamp()})
             return True
         if admission.preempted:
             self._preempt(admission.preempted)
@@ -240,12 +245,13 @@ class PodWorker:
         own = real.addresses[0] if real.addresses else pod.status.pod_ip
         return PodAddresses(self._place.node_ip, own)
 
-    async def _report(self, pod: Pod, run: PodRun, status: Obj) -> None:
+    async def _report(self, pod: Pod, run: PodRun, real: RealPod, status: Obj) -> None:
         """Write the status, if the pod has not changed since it was worked out."""
         meta = pod.metadata
         patch = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version}, "status": status}
         written = await self._api.patch(PODS, meta.name, meta.namespace, patch, PatchType.MERGE, subresource="status")
         run.reported_version = written.view(Versioned).metadata.resource_version
+        real.manifest = written.obj()
 
     # -- the end
 

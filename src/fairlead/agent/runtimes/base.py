@@ -9,7 +9,6 @@ one run of a container of a pod: a restart makes a new one, with the next attemp
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -144,23 +143,6 @@ class Executed(NamedTuple):
     output: bytes
 
 
-class Running(Protocol):
-    """A command that runs in a container: the streams of its process, and how to end it."""
-
-    @property
-    def stdin(self) -> asyncio.StreamWriter | None: ...
-
-    @property
-    def stdout(self) -> asyncio.StreamReader | None: ...
-
-    @property
-    def stderr(self) -> asyncio.StreamReader | None: ...
-
-    async def wait(self) -> int: ...
-
-    def kill(self) -> None: ...
-
-
 class Runtime(Protocol):
     """Every operation may be repeated: what is there already is left, what is gone already is no error."""
 
@@ -204,12 +186,16 @@ class Runtime(Protocol):
         """Run a command to its end; TimeoutError if it takes longer."""
         ...
 
-    async def exec(self, id_: str, argv: Sequence[str], *, has_stdin: bool = False) -> Running:
-        """Begin a command whose streams the caller handles."""
+    def exec_command(self, id_: str, argv: Sequence[str], *, has_terminal: bool) -> Sequence[str]:
+        """The program of this machine whose streams are those of that command in the container."""
         ...
 
-    def attach_socket(self, id_: str) -> Path:
+    def attach_folder(self, id_: str) -> Path:
         """Where conmon's clients attach to the container's own streams."""
+        ...
+
+    async def wait(self, id_: str) -> int:
+        """Its exit code, once it has ended."""
         ...
 
     def last_words(self, id_: str, limit: int) -> bytes:

@@ -17,32 +17,6 @@ MOST_OUTPUT: Final = 1 << 20
 _COMMAND_SECONDS: Final = 60.0
 
 
-@dataclass(slots=True)
-class RunningCommand:
-    """A command in a container whose streams belong to the caller."""
-
-    process: asyncio.subprocess.Process
-
-    @property
-    def stdin(self) -> asyncio.StreamWriter | None:
-        return self.process.stdin
-
-    @property
-    def stdout(self) -> asyncio.StreamReader | None:
-        return self.process.stdout
-
-    @property
-    def stderr(self) -> asyncio.StreamReader | None:
-        return self.process.stderr
-
-    async def wait(self) -> int:
-        return await self.process.wait()
-
-    def kill(self) -> None:
-        if self.process.returncode is None:
-            self.process.kill()
-
-
 @dataclass(frozen=True, slots=True)
 class Commands:
     program: str
@@ -71,7 +45,12 @@ class Commands:
         await self._output(self.program, f"--root={self.state}", "delete", "--force", id_)
 
     async def run_in(self, id_: str, argv: Sequence[str], seconds: float) -> Executed:
-        process = await self._begun(id_, argv, asyncio.subprocess.DEVNULL, asyncio.subprocess.STDOUT)
+        process = await asyncio.create_subprocess_exec(
+            *self.exec_command(id_, argv),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
         assert process.stdout is not None
         try:
             async with asyncio.timeout(seconds):
@@ -83,17 +62,9 @@ class Commands:
             if process.returncode is None:
                 process.kill()
 
-    async def exec(self, id_: str, argv: Sequence[str], *, has_stdin: bool) -> RunningCommand:
-        stdin = asyncio.subprocess.PIPE if has_stdin else asyncio.subprocess.DEVNULL
-        return RunningCommand(await self._begun(id_, argv, stdin, asyncio.subprocess.PIPE))
-
-    async def _begun(self, id_: str, argv: Sequence[str], stdin: int, stderr: int) -> asyncio.subprocess.Process:
-        return await asyncio.create_subprocess_exec(
-            *(self.program, f"--root={self.state}", "exec", id_, *argv),
-            stdin=stdin,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=stderr,
-        )
+    def exec_command(self, id_: str, argv: Sequence[str], *, has_terminal: bool = False) -> list[str]:
+        terminal = ["--tty"] if has_terminal else []
+        return [self.program, f"--root={self.state}", "exec", *terminal, id_, *argv]
 
     async def _output(self, *command: str) -> tuple[int, str]:
         process = await asyncio.create_subprocess_exec(

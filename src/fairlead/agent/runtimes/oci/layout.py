@@ -60,10 +60,6 @@ class ContainerFiles:
         return self.folder / "termination-log"
 
     @property
-    def attach(self) -> Path:
-        return self.folder / "attach"
-
-    @property
     def problems(self) -> Path:
         """What conmon itself had to say."""
         return self.folder / "conmon.log"

@@ -23,7 +23,6 @@ from fairlead.agent.runtimes.base import (
     ContainerSpec,
     ContainerStatus,
     Executed,
-    Running,
     RuntimeFailure,
     Sandbox,
     SandboxSpec,
@@ -61,6 +60,7 @@ class OciRuntime:
         self._containers: dict[str, ContainerStatus] = {}
         self._watched: dict[str, int] = {}  # by container: a descriptor of its keeper
         self._subscribers: list[Callable[[ContainerStatus], None]] = []
+        self._waiting: dict[str, list[asyncio.Event]] = {}  # by container: who waits for its end
         self.version = ""
 
     async def adopt(self) -> None:
@@ -190,11 +190,21 @@ class OciRuntime:
     async def run_in(self, id_: str, argv: Sequence[str], seconds: float) -> Executed:
         return await self._commands.run_in(self._known(id_).id, argv, seconds)
 
-    async def exec(self, id_: str, argv: Sequence[str], *, has_stdin: bool = False) -> Running:
-        return await self._commands.exec(self._known(id_).id, argv, has_stdin=has_stdin)
+    def exec_command(self, id_: str, argv: Sequence[str], *, has_terminal: bool) -> Sequence[str]:
+        return self._commands.exec_command(self._known(id_).id, argv, has_terminal=has_terminal)
 
-    def attach_socket(self, id_: str) -> Path:
-        return self._layout.container(id_).attach
+    def attach_folder(self, id_: str) -> Path:
+        return self._layout.container(id_).folder
+
+    async def wait(self, id_: str) -> int:
+        while self._known(id_).state is not State.EXITED:
+            await self._changed(id_)
+        return self._known(id_).exit_code
+
+    async def _changed(self, id_: str) -> None:
+        ended = asyncio.Event()
+        self._waiting.setdefault(id_, []).append(ended)
+        await ended.wait()
 
     def last_words(self, id_: str, limit: int) -> bytes:
         return _tail(self._layout.container(id_).last_words, limit)
@@ -268,6 +278,8 @@ class OciRuntime:
         status = self._containers[id_] = record.status(files, State.EXITED)
         for changed in self._subscribers:
             changed(status)
+        for waiting in self._waiting.pop(id_, ()):
+            waiting.set()
 
     def _forget_keeper(self, id_: str) -> None:
         if (descriptor := self._watched.pop(id_, None)) is not None:
