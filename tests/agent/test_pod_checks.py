@@ -31,7 +31,7 @@ async def test_readiness_follows_a_command(tmp_path: Path) -> None:
         pod = await node.until("web", is_running)
         assert not _is_ready(pod)
         await node.until("web", _is_ready)
-        assert ("Unhealthy", "Readiness probe failed: not yet\n") in await node.events("web")
+        await node.told("web", "Unhealthy", "Readiness probe failed: not yet\n")
 
 
 @in_loop
@@ -47,7 +47,7 @@ async def test_ports_in_the_network_of_the_pod_are_asked(tmp_path: Path) -> None
         await node.until("shut", is_running)
         refused = "Readiness probe failed: dial tcp 127.0.0.1:8080: connect: connection refused"
         assert not _is_ready(await node.pod("shut"))
-        assert ("Unhealthy", refused) in await node.events("shut")
+        await node.told("shut", "Unhealthy", refused)
 
 
 @in_loop
@@ -57,7 +57,7 @@ async def test_what_fails_its_liveness_probe_is_restarted(tmp_path: Path) -> Non
         await node.create(manifest("web", "sh", "-c", "echo up; sleep 1000", livenessProbe=probe))
         pod = await node.until("web", lambda pod: state(pod).get("restartCount", 0) >= 1)
         assert state(pod)["lastState"]["terminated"]["exitCode"] == 137
-        assert ("Killing", "Container c failed liveness probe, will be restarted") in await node.events("web")
+        await node.told("web", "Killing", "Container c failed liveness probe, will be restarted")
 
 
 @in_loop
@@ -97,4 +97,4 @@ async def test_a_hook_that_fails_ends_the_container(tmp_path: Path) -> None:
         hooks = {"postStart": {"exec": {"command": ["sh", "-c", "echo no; exit 1"]}}}
         await node.create(manifest("web", "sleep", "1000", spec={"restartPolicy": "Never"}, lifecycle=hooks))
         await node.until("web", lambda pod: "terminated" in state(pod).get("state", {}))
-        assert ("FailedPostStartHook", "PostStartHook failed: no\n") in await node.events("web")
+        await node.told("web", "FailedPostStartHook", "PostStartHook failed: no\n")

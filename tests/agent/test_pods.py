@@ -37,9 +37,10 @@ async def test_a_crashing_container_is_restarted_with_back_off(tmp_path: Path) -
         last = state(pod)["lastState"]["terminated"]
         assert (last["exitCode"], last["reason"]) == (3, "Error")
         waits = "CrashLoopBackOff"
-        await node.until("crash", lambda pod: state(pod)["state"].get("waiting", {}).get("reason") == waits)
+        pod = await node.until("crash", lambda pod: state(pod)["state"].get("waiting", {}).get("reason") == waits)
         assert node.log("crash", attempt=1) == ["run"]
-        assert "BackOff" in [reason for reason, _ in await node.events("crash")]
+        name = f"crash_default({pod['metadata']['uid']})"
+        await node.told("crash", "BackOff", f"Back-off restarting failed container c in pod {name}")
 
 
 @in_loop
@@ -139,6 +140,7 @@ async def test_images_are_pulled_and_missing_ones_are_told_of(tmp_path: Path) ->
         await node.create(manifest("missing", "true", image="no/where:1"))
         await node.create(manifest("never", "true", image="no/where:1", imagePullPolicy="Never"))
         await node.until("pulled", is_running)
+        await node.told("pulled", "Started", "Container started")
         told = [reason for reason, _ in await node.events("pulled") if "Schedul" not in reason]
         assert told == ["Pulling", "Pulled", "Created", "Started"]
 
