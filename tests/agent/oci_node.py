@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -177,7 +177,7 @@ async def real_node(folder: Path) -> AsyncIterator[RealNode]:
     cgroups = Cgroups(hierarchies())
     image = FolderImage([root_file_system(folder / "rootfs")])
     parts = frozenset(("api", "controllers", "scheduler"))
-    with own_cgroup(cgroups) as cgroup:
+    with own_cgroup(cgroups) as cgroup, _unmounted(folder / "root", cgroups, cgroup):
         async with cluster(Settings(port=0, components=parts, kubeconfig=folder / "kubeconfig")) as running:
             assert running.authority is not None
             identity = running.authority.identify(node_user(NODE))
@@ -190,8 +190,16 @@ async def real_node(folder: Path) -> AsyncIterator[RealNode]:
                 yield node
             finally:
                 await node.stop()
+
+
+@contextmanager
+def _unmounted(root: Path, cgroups: Cgroups, cgroup: str) -> Iterator[None]:
+    """Also after a test that has failed."""
+    try:
+        yield
+    finally:
         cgroups.kill(cgroup)
-        linux.unmount_below(node.root)
+        linux.unmount_below(root)
 
 
 def manifest(name: str, *argv: str, spec: Obj | None = None, **container: Any) -> Obj:
