@@ -57,8 +57,12 @@ def cases(files: Iterable[Path], without: str = "") -> set[str]:
 
 @pytest.fixture(scope="module")
 def api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Its kubeconfig with a token, with which was recorded: who comes with a certificate has an `Extra` in `whoami`."""
     with fairlead_up(tmp_path_factory.mktemp("api") / "data", *API_SERVER) as up:
-        yield up.kubeconfig
+        command = [sys.executable, "-m", "fairlead", "kubeconfig", "--data-dir", str(up.data_dir), "--token"]
+        kubeconfig = up.data_dir.with_name("token")
+        kubeconfig.write_bytes(subprocess.run(command, capture_output=True, check=True).stdout)
+        yield kubeconfig
 
 
 def files(folder: str) -> list[Path]:

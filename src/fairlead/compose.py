@@ -12,8 +12,9 @@ from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from pathlib import Path
+from socket import gethostname
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fairlead.api.builtin import NODES, SERVICE_ACCOUNTS
 from fairlead.api.nodes import Node
@@ -59,8 +60,12 @@ from fairlead.server.fairness.fairness import DEFAULT_SEATS
 from fairlead.server.http.app import Application
 from fairlead.server.http.documents import Documents
 from fairlead.server.http.health import Progress
+from fairlead.server.http.tracing_configuration import TracingSettings
+from fairlead.server.registry.component_statuses import CONTROLLER_MANAGER, SCHEDULER
+from fairlead.server.registry.legacy_tokens import LegacyTokens
 from fairlead.server.registry.registry import Registry, UserApi
 from fairlead.server.registry.restore import Restored, restore
+from fairlead.server.registry.server_identity import ServerIdentity, lease_name
 from fairlead.sim.fleet import Fleet, OveruseHooks
 from fairlead.sim.machine.agents import SimulatedAgents
 from fairlead.sim.machine.machines import Machines
@@ -74,7 +79,12 @@ from fairlead.store.base import Store, StoreUnavailable
 from fairlead.store.memory import MemoryStore
 from fairlead.store.sqlite import SQLiteStore
 
+if TYPE_CHECKING:
+    from fairlead.server.http.tracing import Tracing
+
 COMPONENTS = ("api", "controllers", "scheduler", "nodes")
+#: How componentstatuses call them.
+STATUS_NAMES = {"controllers": CONTROLLER_MANAGER, "scheduler": SCHEDULER}
 #: What simulated nodes may do to pods of namespaces that use more than they deserve.
 REFUSE, EVICT_FIRST = "refuse", "evict-first"
 #: Where the parts of this process say that they run; the same on every machine, so that simulations are.
@@ -106,6 +116,7 @@ class Settings:
     authentication: AuthenticationSettings = NO_FURTHER
     seats: int = DEFAULT_SEATS  # how many requests over HTTP are carried out at once
     audit: AuditSettings | None = None  # none: there is no audit log
+    tracing: TracingSettings | None = None  # none: nothing is traced
     authorization: AuthorizationSettings = NODE_AND_RBAC
     scheduling: Configuration | None = None  # None: the default profile
     arbitrator: bool = False
@@ -246,6 +257,8 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
     families = [*metrics.families]
     parts: list[Coroutine[Any, Any, None]] = []
     ready: list[Coroutine[Any, Any, None]] = []
+    if running.authority is not None:
+        parts += [ServerIdentity(running.registry, gethostname()).run(), LegacyTokens(running.registry).run()]
     if "controllers" in wanted:
         ready.append(_exists(api, SERVICE_ACCOUNTS, "default", "default"))
         controllers = CONTROLLERS if heartbeats else without_heartbeats(has_failed)
@@ -289,12 +302,14 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
         )
         if settings.on_machines:
             settings.on_machines(fleet.machines)
-        running.server.serve_nodes(SimulatedAgents(fleet.machines))
+        running.server.serve_nodes(SimulatedAgents(fleet.machines, as_node))
         parts += [fleet.run(), ControllerManager(as_account, informers, STORAGE, metrics).run()]
         ready.append(fleet.ready())
     if {"controllers", "nodes"} <= wanted:
         ready.append(_opened_to_pods(api, {node["metadata"]["name"] for node in settings.nodes}))
     running.server.metrics.served.add(*families)
+    statuses = running.server.component_statuses
+    statuses.running = frozenset(STATUS_NAMES[name] for name in wanted & STATUS_NAMES.keys())
     tasks = [asyncio.create_task(part) for part in (running.server.run(), informers.run(), *parts)]
     for task in tasks:
         task.add_done_callback(running.ended)
@@ -389,6 +404,18 @@ def _give_access(path: Path, context: str, access: Access, token: str) -> None:
     write_private(path.resolve(), render(access, existing, context).encode())
 
 
+@asynccontextmanager
+async def _traces(settings: TracingSettings | None) -> AsyncIterator[Tracing | None]:
+    """What traces requests, if anything does. Its library is loaded for those who ask for it."""
+    if settings is None:
+        yield None
+        return
+    from fairlead.server.http.tracing import tracing
+
+    async with tracing(settings, lease_name(gethostname())) as traces:
+        yield traces
+
+
 async def _listen(settings: Settings, running: Cluster, stack: AsyncExitStack) -> None:
     """Open the listeners and write the kubeconfig that lets its owner in."""
     folder = settings.data_dir or Path(stack.enter_context(TemporaryDirectory(prefix="fairlead-")))
@@ -416,15 +443,16 @@ async def _listen(settings: Settings, running: Cluster, stack: AsyncExitStack) -
     aggregator = running.server.aggregator
     front_proxy_ca = pki.front_proxy_ca.read_bytes()
     await aggregator.identify(pki.front_proxy, certificates.FRONT_PROXY, front_proxy_ca, ca)
+    traces = await stack.enter_async_context(_traces(settings.tracing))
     running.registry.agents.kubelets.identify(pki.kubelet_client, ca)
     application = Application(
-        running.registry, documents, authenticate, running.progress, fairness, auditor, aggregator
+        running.registry, documents, authenticate, running.progress, fairness, auditor, aggregator, traces
     )
     await stack.enter_async_context(serving(application, sock, pki.context()))
     if settings.http_port is not None:
         plain = bind(settings.http_port)
         running.http_address = f"http://{LOOPBACK_ADDRESS}:{plain.getsockname()[1]}"
         application = Application(
-            running.registry, documents, tokens.anybody, running.progress, fairness, auditor, aggregator
+            running.registry, documents, tokens.anybody, running.progress, fairness, auditor, aggregator, traces
         )
         await stack.enter_async_context(serving(application, plain))

@@ -133,3 +133,12 @@ def test_with_an_autoscaler_a_run_ends_after_a_day(tmp_path: Path) -> None:
     assert summary("--import", path, "--for", "1h")["seconds"] == pytest.approx(3600, abs=1)
     text = "With HorizontalPodAutoscalers a cluster never comes to rest: stopping after 24h. Say how long with --for."
     assert text in simulated("--import", path).stderr
+
+
+def test_two_objects_of_one_uid_are_refused(tmp_path: Path) -> None:
+    """Their controllers would take each other's pods without end."""
+    twin = pod("b", "1", on="a")
+    twin["metadata"]["uid"] = "a"
+    result = simulated("--import", dump(tmp_path, node("a"), twin))
+    assert result.exit_code == 2
+    assert "Pod default/b has the uid of Node a (a): no two objects have the same" in result.output

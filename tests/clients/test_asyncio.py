@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 from kubernetes_asyncio import client, config, watch
 from kubernetes_asyncio.client.exceptions import ApiException
+from kubernetes_asyncio.leaderelection.electionconfig import Config
+from kubernetes_asyncio.leaderelection.leaderelection import LeaderElection
+from kubernetes_asyncio.leaderelection.resourcelock.leaselock import LeaseLock
 
 from tests.clients.conftest import Ways, deployment
 
@@ -74,6 +77,40 @@ def test_a_watch_that_ends_goes_on_where_it_was(ways: Ways, namespace: str) -> N
             return seen
 
     assert asyncio.run(main()) == names
+
+
+def test_leader_election(ways: Ways, namespace: str) -> None:
+    """Of two candidates the second leads when the first has given up."""
+    leaders: list[str] = []
+
+    async def candidate(connection: Any, name: str, started: asyncio.Event) -> None:
+        async def lead() -> None:
+            leaders.append(name)
+            started.set()
+
+        async def stopped() -> None:
+            """There is nothing to put away."""
+
+        lock = LeaseLock("lock", namespace, name, connection)
+        options = {"lease_duration": 3, "renew_deadline": 2, "retry_period": 1}
+        await LeaderElection(Config(lock, onstarted_leading=lead, onstopped_leading=stopped, **options)).run()
+
+    async def main() -> None:
+        async with await api(ways.admin) as connection:
+            await client.CoreV1Api(connection).create_namespace({"metadata": {"name": namespace}})
+            leads = {name: asyncio.Event() for name in ("one", "two")}
+            first = asyncio.create_task(candidate(connection, "one", leads["one"]))
+            await asyncio.wait_for(leads["one"].wait(), 60)
+            second = asyncio.create_task(candidate(connection, "two", leads["two"]))
+            lease = await client.CoordinationV1Api(connection).read_namespaced_lease("lock", namespace)
+            assert lease.spec.holder_identity == "one"
+            first.cancel()
+            await asyncio.wait_for(leads["two"].wait(), 60)
+            second.cancel()
+            await asyncio.gather(first, second, return_exceptions=True)
+
+    asyncio.run(main())
+    assert leaders == ["one", "two"]
 
 
 @pytest.mark.parametrize("way", ["certificate", "token"])

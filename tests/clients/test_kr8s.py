@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from kr8s.asyncio.objects import ConfigMap, Deployment, Namespace, Pod
 
 from tests.clients.conftest import Ways, deployment
+from tests.processes import fairlead_up
 
 
 async def api(kubeconfig: Path, namespace: str = "default") -> Any:
@@ -56,6 +58,69 @@ def test_watching_pods(ways: Ways, namespace: str) -> None:
                 break
 
     asyncio.run(main())
+
+
+def test_apply(ways: Ways, namespace: str) -> None:
+    """kr8s has no verb for it: the same request that it makes for its own patches."""
+
+    async def apply(own: Any, manager: str, value: str, force: str = "false") -> Any:
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "s"}, "data": {"a": value}}
+        async with own.call_api(
+            "PATCH",
+            namespace=namespace,
+            url="configmaps/s",
+            params={"fieldManager": manager, "force": force},
+            content=json.dumps(body),
+            headers={"Content-Type": "application/apply-patch+yaml"},
+        ) as answer:
+            return answer.json()
+
+    async def main() -> None:
+        own = await api(ways.admin, namespace)
+        await (await Namespace({"metadata": {"name": namespace}}, api=own)).create()
+        assert (await apply(own, "one", "b"))["metadata"]["managedFields"][0]["manager"] == "one"
+        with pytest.raises(kr8s.ServerError, match='conflict with "one"'):
+            await apply(own, "two", "c")
+        await apply(own, "two", "c", force="true")
+        found = await ConfigMap.get("s", namespace=namespace, api=own)
+        assert found.raw["data"] == {"a": "c"}
+        assert [entry.manager for entry in found.metadata.managedFields] == ["two"]
+
+    asyncio.run(main())
+
+
+def test_a_watch_goes_on_after_a_restart_of_the_server(tmp_path: Path) -> None:
+    """Nothing that happened meanwhile is missed."""
+
+    def config(own: Any, name: str) -> Any:
+        return ConfigMap({"metadata": {"name": name, "namespace": "default"}}, api=own)
+
+    async def told(own: Any, since: str, until: str) -> list[str]:
+        names = []
+        async for _, found in own.watch("configmaps", namespace="default", since=since):
+            names.append(found.name)
+            if found.name == until:
+                break
+        return names
+
+    async def before(kubeconfig: Path) -> str:
+        own = await api(kubeconfig)
+        first = await config(own, "first")
+        await first.create()
+        for name in ("second", "third"):
+            await (await config(own, name)).create()
+        return str(first.metadata.resourceVersion)
+
+    async def after(kubeconfig: Path, since: str) -> list[str]:
+        own = await api(kubeconfig)
+        await (await config(own, "fourth")).create()
+        return await told(own, since, "fourth")
+
+    options = ("--components", "api,controllers")
+    with fairlead_up(tmp_path / "data", *options) as up:
+        since = asyncio.run(before(up.kubeconfig))
+    with fairlead_up(tmp_path / "data", *options) as up:
+        assert asyncio.run(after(up.kubeconfig, since)) == ["second", "third", "fourth"]
 
 
 @pytest.mark.parametrize("way", ["certificate", "token"])

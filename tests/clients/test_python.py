@@ -43,6 +43,23 @@ def test_create_read_list_patch_delete(core: Any, namespace: str) -> None:
     assert core.delete_namespaced_config_map("a", namespace)["status"] == "Success"
 
 
+def test_a_typed_patch_merges(core: Any, namespace: str) -> None:
+    """The client's own types as a patch: what they do not set stays, and what they set merges by its key."""
+    apps = client.AppsV1Api(core.api_client)
+    apps.create_namespaced_deployment(namespace, deployment("web"))
+    container = client.V1Container(name="c", image="nginx:1.27")
+    template = client.V1PodTemplateSpec(spec=client.V1PodSpec(containers=[container]))
+    selector = client.V1LabelSelector(match_labels={"app": "web"})
+    spec = client.V1DeploymentSpec(replicas=1, selector=selector, template=template)
+    meta = client.V1ObjectMeta(labels={"tier": "front"})
+    patched = apps.patch_namespaced_deployment("web", namespace, client.V1Deployment(metadata=meta, spec=spec))
+    assert patched.metadata.labels == {"app": "web", "tier": "front"}
+    assert (patched.spec.replicas, patched.spec.selector.match_labels) == (1, {"app": "web"})
+    [found] = patched.spec.template.spec.containers
+    assert (found.name, found.image) == ("c", "nginx:1.27")
+    assert patched.spec.template.metadata.labels == {"app": "web"}
+
+
 def test_a_deployment_becomes_ready_before_a_watcher(core: Any, namespace: str) -> None:
     apps = client.AppsV1Api(core.api_client)
     apps.create_namespaced_deployment(namespace, deployment("web"))

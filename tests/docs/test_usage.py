@@ -22,7 +22,7 @@ from fairlead.sim.usage.traces import MOST_ROWS
 from tests.conftest import TESTS
 
 PAGE = (TESTS.parent / "docs" / "usage.md").read_text()
-LEAKING, PROFILE = (yaml.safe_load(text) for text in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL))
+LEAKING, PROFILE, OF_IMAGES = (yaml.safe_load(text) for text in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL))
 MI = 2**20
 
 
@@ -55,6 +55,18 @@ def test_the_profile_gives_what_the_page_says() -> None:
     selected = pod({"metadata": metadata, "spec": {"containers": [container]}})
     model = memory_of(selected, profiles)
     assert [model.at(second, 0.0) / MI for second in (0.0, 60.0, 150.0)] == [50, 200, 100]
+
+
+def test_the_profile_of_an_image_gives_what_the_page_says() -> None:
+    assert "# shows: app uses 64Mi at first, 264Mi after a hundred seconds" in PAGE
+    profile, problems = profile_of(msgspec.convert(OF_IMAGES, UsageProfile))
+    assert problems == []
+    profiles = Profiles()
+    profiles.put(profile)
+    container = {"name": "app", "image": "registry.example/cache:2"}
+    cache = pod({"metadata": {"name": "c", "namespace": "default"}, "spec": {"containers": [container]}})
+    model = memory_of(cache, profiles)
+    assert [model.at(second, 0.0) / MI for second in (0.0, 100.0)] == [64, 264]
 
 
 @pytest.mark.parametrize(

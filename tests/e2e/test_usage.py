@@ -16,6 +16,8 @@ spec:
   containers:
   - {name: app, image: app, resources: {requests: {cpu: 200m, memory: 100Mi}}}
   - {name: beside, image: beside}
+  volumes:
+  - {name: data, emptyDir: {}}
 """
 PROFILE = """apiVersion: sim.fairlead.dev/v1alpha1
 kind: UsageProfile
@@ -75,6 +77,9 @@ def test_the_usage_of_a_node_is_its_annotation(terminal: Terminal, usage: str) -
         ("set web memry=1Mi", 2, "there is no measure 'memry'"),
         ("set web -c db memory=1Mi", 2, "the pod has no container 'db'"),
         ("set web memory", 2, "'memory' is no setting: write MEASURE=USAGE, such as memory=300Mi"),
+        ("set web volume.dat=1Mi", 2, "the pod has no volume 'dat'"),
+        ("set web pids=0.5", 2, "'0.5' is no whole number of processes"),
+        ("set node/node-1 memory=1Ti", 2, "that the node has"),
         ("set node/node-1 memory=60%", 2, "makes no sense where there is no request"),
         ("set node/node-1 -c app memory=1Mi", 2, "a node has no containers"),
         ("set a/b/c memory=1Mi", 2, "'a/b/c' is no pod"),

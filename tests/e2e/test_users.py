@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509.oid import NameOID
@@ -50,7 +51,11 @@ def test_dev_may_nothing_in_production(terminal: Terminal, cluster: Up, namespac
     """S0-34."""
     dev = user_file(terminal, cluster, f"--user dev --group ops --namespace {namespace}")
     shown = terminal.output(f"kubectl --kubeconfig {dev} auth whoami")
-    assert [line.split(maxsplit=1)[1] for line in shown.splitlines()[1:]] == ["dev", "[ops system:authenticated]"]
+    told = [line.rsplit(maxsplit=1)[1] if "Extra" in line else line.split(maxsplit=1)[1] for line in shown.splitlines()]
+    assert told[1:-1] == ["dev", "[ops system:authenticated]"]
+    data = base64.b64decode(yaml.safe_load(dev.read_text())["users"][0]["user"]["client-certificate-data"])
+    fingerprint = x509.load_pem_x509_certificate(data).fingerprint(hashes.SHA256()).hex()
+    assert told[-1] == f"[X509SHA256={fingerprint}]"
     terminal.output(f"kubectl create rolebinding dev --clusterrole=edit --user=dev -n {namespace}")
     terminal.output(f"kubectl --kubeconfig {dev} run web --image=web")
     refused = terminal.run(f"kubectl --kubeconfig {dev} run web --image=web -n default")

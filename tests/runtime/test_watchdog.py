@@ -57,6 +57,19 @@ def test_an_endless_turn_is_told_of_while_it_lasts(caplog: pytest.LogCaptureFixt
     assert "endless-controller default/web has been holding the event loop" in caplog.text
 
 
+def test_a_turn_that_holds_the_loop_behind_others_is_counted_alone() -> None:
+    """What ran before it since the last beat makes it no shorter."""
+
+    async def main() -> None:
+        while not HOLDS.count.get("hidden-controller"):
+            await asyncio.gather(_turn("brief-controller", 0.12), _turn("hidden-controller", 0.8))
+            await asyncio.sleep(0.2)
+
+    run(main())
+    assert HOLDS.seconds["hidden-controller"] > LONGEST_SECONDS
+    assert "brief-controller" not in HOLDS.count
+
+
 def test_many_short_turns_in_a_row_are_nobodys_fault(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         await asyncio.gather(*(_turn("quick-controller", 0.02) for _ in range(30)))

@@ -275,7 +275,7 @@ def test_reviews_know_every_token(server: http_world.Server) -> None:
 
 def test_a_stranger_verifies_a_token_with_the_published_keys(server: http_world.Server) -> None:
     found = server.ask("GET", "/.well-known/openid-configuration").obj
-    keys = server.ask("GET", found["jwks_uri"].removeprefix(ISSUER))
+    keys = server.ask("GET", found["jwks_uri"].removeprefix("https://127.0.0.1:1"))
     assert keys.headers["content-type"] == "application/jwk-set+json"
     (key,) = keys.obj["keys"]
     token = asked(server)

@@ -39,6 +39,11 @@ def read_name(entry: Entry) -> str:
     return entry.name
 
 
+def still_cache() -> Cache:
+    """A cache for which no time passes."""
+    return Cache("things", lambda: 0.0)
+
+
 def demanding(*equal: Equal) -> tuple[Matches, tuple[Equal, ...]]:
     return lambda entry: all(read(entry) == value for _, read, value in equal), equal
 
@@ -97,7 +102,7 @@ def watching(cache: Cache, selection: Selection, replay: Replay) -> Watcher:
 @given(_CHANGES, _CHANGES)
 def test_watchers_that_replay_their_events_know_exactly_what_there_is(before: Changes, after: Changes) -> None:
     """X-04: for any changes, all selections at once; what begins to match is ADDED, what ceases DELETED."""
-    cache = Cache("things")
+    cache = still_cache()
     applied(cache, before)
     replays = [Replay(selected(cache, selection)) for selection in SELECTIONS]
     for selection, replay in zip(SELECTIONS, replays, strict=True):
@@ -108,7 +113,7 @@ def test_watchers_that_replay_their_events_know_exactly_what_there_is(before: Ch
 
 def test_a_change_is_not_shown_to_who_watches_something_else() -> None:
     """What it costs is what those cost whom it may concern: that it was theirs counts as well."""
-    cache, asked = Cache("things"), list[str]()
+    cache, asked = still_cache(), list[str]()
 
     def asking(value: str) -> Matches:
         def matches(entry: Entry) -> bool:
@@ -127,7 +132,7 @@ def test_a_change_is_not_shown_to_who_watches_something_else() -> None:
 
 @given(_CHANGES, _SELECTED, st.integers(0, 60))
 def test_a_watch_that_begins_in_the_past_catches_up(changes: Changes, selection: Selection, start: int) -> None:
-    cache = Cache("things")
+    cache = still_cache()
     applied(cache, changes[:start])
     replay = Replay(selected(cache, selection))
     applied(cache, changes[start:], min(start, len(changes)) + 1)
@@ -147,9 +152,9 @@ _STARTS = st.sampled_from(["", "a", "a/", "a/m\0", "a-b/m", "m", "n\0", "b/n", "
 def test_the_state_as_of_a_version_is_what_was_there_then(
     changes: Changes, namespace: str, start: str, at: int
 ) -> None:
-    then = Cache("things")
+    then = still_cache()
     applied(then, changes[:at])
-    now = Cache("things")
+    now = still_cache()
     applied(now, changes)
     expected = [entry for entry in then.entries(namespace) if (entry.name if namespace else key_of(entry)) >= start]
     for cache, revision in ((then, None), (now, at)):
@@ -165,7 +170,7 @@ def key_of(entry: Entry) -> str:
 
 @given(_CHANGES)
 def test_entries_come_in_the_order_of_their_keys_and_are_counted(changes: Changes) -> None:
-    cache, model = Cache("things"), dict[Key, bytes]()
+    cache, model = still_cache(), dict[Key, bytes]()
     for revision, (namespace, name, labels) in enumerate(changes, 1):
         list(cache.entries())  # sorted once, then kept sorted
         applied(cache, [(namespace, name, labels)], revision)
@@ -188,7 +193,7 @@ def test_history_is_bounded_and_says_so_when_asked_for_more(
 ) -> None:
     monkeypatch.setattr(caches, "HISTORY_EVENTS", limit)
     monkeypatch.setattr(caches, "HISTORY_BYTES", bytes_limit)
-    cache = Cache("things")
+    cache = still_cache()
     applied(cache, [("a", "m", {"x": "1"})] * 50)
     known = [revision for revision in range(51) if cache.since(revision) is not None]
     assert known == list(range(known[0], 51))
@@ -198,8 +203,22 @@ def test_history_is_bounded_and_says_so_when_asked_for_more(
     assert cache.state(at=known[0]) is not None
 
 
+def test_what_is_young_is_kept_beyond_what_is_kept_for_ever() -> None:
+    """Who lists before a burst of writes can watch from there after it; a minute later it is history."""
+    seconds = 0.0
+    cache = Cache("things", lambda: seconds)
+    burst, further = 3 * caches.OLD_EVENTS, 10
+    applied(cache, [("a", "m", {})] * burst)
+    assert len(cache.since(0) or ()) == burst
+    seconds = caches.FRESH_SECONDS + 1
+    applied(cache, [("a", "m", {})] * further, burst + 1)
+    kept_since = burst + further - caches.OLD_EVENTS
+    assert cache.since(kept_since - 1) is None
+    assert len(cache.since(kept_since) or ()) == caches.OLD_EVENTS
+
+
 def test_nothing_before_the_start_of_the_server_can_be_had() -> None:
-    cache = Cache("things")
+    cache = still_cache()
     applied(cache, [("b", "m", {}), ("a", "m", {})])
     cache.forget_before(7)
     assert cache.since(6) is None
@@ -210,14 +229,14 @@ def test_nothing_before_the_start_of_the_server_can_be_had() -> None:
 
 def test_loading_out_of_order_still_knows_the_newest_version() -> None:
     """A store delivers what it holds sorted by key."""
-    cache = Cache("things")
+    cache = still_cache()
     cache.apply(9, "a", "m", raw("a", "m", {}, 9))
     cache.apply(3, "b", "m", raw("b", "m", {}, 3))
     assert cache.revision == 9
 
 
 def test_the_deletion_of_something_unknown_is_no_event() -> None:
-    cache, replay = Cache("things"), Replay()
+    cache, replay = still_cache(), Replay()
     watching(cache, EVERYTHING, replay)
     cache.apply(5, "a", "m", None)
     assert replay.revision == 0
@@ -225,7 +244,7 @@ def test_the_deletion_of_something_unknown_is_no_event() -> None:
 
 
 def test_a_deletion_carries_the_last_state_at_the_version_of_the_deletion() -> None:
-    cache, received = Cache("things"), list[tuple[EventType, Entry]]()
+    cache, received = still_cache(), list[tuple[EventType, Entry]]()
     cache.apply(1, "a", "m", raw("a", "m", {"x": "1"}, 1))
     cache.watch(
         Watcher(EVERYTHING, lambda type_, change: received.append((type_, change.carried(type_))), lambda: None)
@@ -237,7 +256,7 @@ def test_a_deletion_carries_the_last_state_at_the_version_of_the_deletion() -> N
 
 
 def test_all_watchers_share_one_encoding_of_an_event() -> None:
-    cache, lines = Cache("things"), list[bytes]()
+    cache, lines = still_cache(), list[bytes]()
     for _ in range(3):
         cache.watch(Watcher(EVERYTHING, lambda type_, change: lines.append(change.line(type_)), lambda: None))
     cache.apply(1, "a", "m", raw("a", "m", {}, 1))
@@ -245,7 +264,7 @@ def test_all_watchers_share_one_encoding_of_an_event() -> None:
 
 
 def test_a_watcher_may_leave_while_it_is_told() -> None:
-    cache, received = Cache("things"), list[str]()
+    cache, received = still_cache(), list[str]()
     watchers: list[Watcher] = []
 
     def leaves(number: int) -> Callable[[EventType, CacheEvent], None]:
@@ -264,7 +283,7 @@ def test_a_watcher_may_leave_while_it_is_told() -> None:
 
 
 def test_every_watch_ends_when_the_kind_is_served_no_more() -> None:
-    cache, ended, received = Cache("things"), list[int](), list[EventType]()
+    cache, ended, received = still_cache(), list[int](), list[EventType]()
     for number in range(3):
         cache.watch(Watcher(EVERYTHING, lambda type_, _: received.append(type_), partial(ended.append, number)))
     cache.end_watches()

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from fairlead.api.objects import Obj
-from fairlead.api.users import User
+from fairlead.api.users import CREDENTIAL_ID, User
 from fairlead.runtime.authority import Authority, new_key
 from fairlead.runtime.loops import run_virtual
 from fairlead.server.auth.authenticator import Credentials
@@ -172,7 +172,9 @@ def test_a_connection_that_outlasts_its_certificate_is_nobodys() -> None:
         authority, authenticate = Authority.make("ca"), CertificateAuthenticator()
         made = authority.identify(User("jane", ("ops",), "42"), 600)
         shown = Credentials({}, _Transport(made.certificate))
-        assert await authenticate(shown) == User("jane", ("ops", "system:authenticated"), "42")
+        fingerprint = x509.load_pem_x509_certificate(made.certificate).fingerprint(hashes.SHA256()).hex()
+        extra = ((CREDENTIAL_ID, (f"X509SHA256={fingerprint}",)),)
+        assert await authenticate(shown) == User("jane", ("ops", "system:authenticated"), "42", extra)
         await asyncio.sleep(599)
         assert await authenticate(shown) is not None
         await asyncio.sleep(2)

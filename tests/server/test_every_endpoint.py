@@ -40,7 +40,18 @@ ABOUT_ONESELF = ("selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfsub
 #: And what they may read (system:discovery, system:public-info-viewer), by how it begins.
 OPEN = ("/api", "/apis", "/openapi", "/version", "/healthz", "/livez", "/readyz")
 #: Paths that no document lists.
-FURTHER = ("/", "/metrics", "/metrics/slis", "/logs", "/debug/pprof/", "/healthz/etcd", "/readyz/ping", "/nowhere")
+FURTHER = (
+    "/",
+    "/metrics",
+    "/metrics/slis",
+    "/logs",
+    "/debug/pprof/",
+    "/debug/compact",
+    "/debug/api_priority_and_fairness/dump_requests",
+    "/healthz/etcd",
+    "/readyz/ping",
+    "/nowhere",
+)
 
 
 @dataclass(frozen=True, slots=True)

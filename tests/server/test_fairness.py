@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -18,7 +19,7 @@ from fairlead.kinds.flow_defaults import flow_schemas, priority_levels
 from fairlead.runtime.loops import run_virtual
 from fairlead.server.access import AccessRequest
 from fairlead.server.fairness.fairness import WAIT_SECONDS, Admitted, Fairness, Rejected
-from fairlead.server.fairness.queues import Level, deal
+from fairlead.server.fairness.queues import Level, Origin, deal
 from fairlead.server.fairness.seats import Allotment, Seats
 from tests.server.http_world import JSON, Reply, Server, serving_in_a_thread
 
@@ -216,7 +217,7 @@ def test_a_queue_that_nobody_uses_is_forgotten() -> None:
         level = Level("huge")
         level.set_queuing(Queuing(queues=10_000_000, hand_size=2, queue_length_limit=1))
         for flow in range(2000):
-            turn = level.join(flow * 7919, 1)
+            turn = level.join(flow * 7919, 1, Origin(of("jane"), "s", "", 0.0, 0.0))
             level.begin(turn)
             level.finish(turn)
         return len(level._queues)
@@ -258,6 +259,34 @@ def grant(server: Server) -> None:
     server.ask("POST", path, {"metadata": {"name": "test"}, "subjects": [subject], "roleRef": role})
 
 
+LEVEL_COLUMNS = [
+    "PriorityLevelName",
+    "ActiveQueues",
+    "IsIdle",
+    "IsQuiescing",
+    "WaitingRequests",
+    "ExecutingRequests",
+    "DispatchedRequests",
+    "RejectedRequests",
+    "TimedoutRequests",
+    "CancelledRequests",
+]
+
+
+def dumped(server: Server, what: str) -> list[list[str]]:
+    """The cells of a dump, which stand in columns."""
+    reply = server.ask("GET", f"/debug/api_priority_and_fairness/{what}")
+    assert (reply.code, reply.headers["content-type"]) == (200, "text/plain; charset=utf-8")
+    lines = reply.body.decode().splitlines()
+    assert len({len(line) - len(line.partition(",")[2].lstrip()) for line in lines}) == 1
+    return [re.split(r", *", line) for line in lines]
+
+
+def test_what_else_is_asked_of_dumps_is_refused(server: Server) -> None:
+    assert server.ask("POST", "/debug/api_priority_and_fairness/dump_queues").code == 405
+    assert server.ask("GET", "/debug/api_priority_and_fairness/dump_nothing").code == 404
+
+
 def test_too_much_of_one_user_is_refused_and_the_others_are_served(server: Server) -> None:
     grant(server)
     add_level(server, "narrow", "greedy")
@@ -266,7 +295,19 @@ def test_too_much_of_one_user_is_refused_and_the_others_are_served(server: Serve
         server.soon(lambda: "narrow" in server.fairness.levels and server.fairness.levels["narrow"].waiting == 1)
         refused = server.ask("GET", "/api/v1/namespaces/default", headers=as_user("greedy"))
         served = server.ask("GET", "/api/v1/namespaces/default", headers=as_user("modest"))
+        levels, queues = dumped(server, "dump_priority_levels"), dumped(server, "dump_queues")
+        requests = dumped(server, "dump_requests?includeRequestDetails=1")
         assert [future.result().code for future in slow] == [504, 504]
+    narrow = ["narrow", "1", "false", "false", "1", "1", "1", "1", "0", "0"]
+    assert [row for row in levels if row[0] in ("PriorityLevelName", "narrow")] == [LEVEL_COLUMNS, narrow]
+    assert [row[:5] for row in queues if row[0] == "narrow"] == [["narrow", "0", "1", "1", "1"]]
+    [waits, works] = [row for row in requests if row[0] == "narrow"]
+    assert (waits[1:5], works[1:5]) == (["narrow", "0", "0", ""], ["narrow", "0", "-1", ""])
+    assert waits[9] == "0001-01-01T00:00:00Z" < works[5] <= works[9]
+    asked = ["greedy", "get", "/api/v1/namespaces/default", "default", "default", "v1", "namespaces", ""]
+    assert waits[10:] == works[10:] == asked
+    [own] = [row for row in requests if row[0] == "exempt"]  # of who asks
+    assert own[12].startswith("/debug/")
     assert (refused.code, refused.headers["retry-after"]) == (429, "1")
     assert refused.body == b"Too many requests, please try again later.\n"
     assert served.code == 200

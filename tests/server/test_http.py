@@ -622,6 +622,41 @@ def test_a_compressed_body_is_refused_like_any_other_nonsense(server: Server) ->
     check_status(server.ask("POST", CONFIG_MAPS, gzip.compress(config(fresh())), headers), 400, "BadRequest")
 
 
+# -- compressed answers
+
+
+def test_a_large_answer_is_compressed_for_who_asks(server: Server) -> None:
+    for _ in range(20):
+        body = {
+            "metadata": {"name": fresh(), "labels": {"size": "large"}},
+            "data": {"text": "all work and no play " * 5000},
+        }
+        server.ask("POST", CONFIG_MAPS, body)
+    path = f"{CONFIG_MAPS}?labelSelector=size%3Dlarge"
+    plain = server.ask("GET", path)
+    assert "content-encoding" not in plain.headers
+    for accept in ("gzip", "deflate, gzip", "br,gzip "):
+        reply = server.ask("GET", path, headers={"accept-encoding": accept})
+        assert (reply.headers["content-encoding"], reply.headers["vary"]) == ("gzip", "Accept-Encoding")
+        assert gzip.decompress(reply.body) == plain.body
+        assert len(reply.body) < len(plain.body) / 10
+    for accept in ("identity", "deflate", "gzip;q=0", "x-gzip"):  # kube-apiserver reads no weights
+        assert server.ask("GET", path, headers={"accept-encoding": accept}).body == plain.body
+    yaml_reply = server.ask("GET", path, headers={"accept-encoding": "gzip", "accept": "application/yaml"})
+    assert len(yaml.safe_load(gzip.decompress(yaml_reply.body))["items"]) == 20
+    one = server.ask("GET", f"{path}&limit=1", headers={"accept-encoding": "gzip"})
+    assert "content-encoding" not in one.headers  # 105 KB
+
+
+def test_a_large_document_is_compressed(server: Server) -> None:
+    reply = server.ask("GET", "/openapi/v2", headers={"accept-encoding": "gzip"})
+    assert reply.headers["content-encoding"] == "gzip"
+    whole = gzip.decompress(reply.body)
+    assert json.loads(whole)["swagger"] == "2.0"
+    head = server.ask("HEAD", "/openapi/v2", headers={"accept-encoding": "gzip"})
+    assert head.headers["content-length"] == str(len(whole))
+
+
 # -- credentials
 
 

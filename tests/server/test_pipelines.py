@@ -278,6 +278,7 @@ def test_the_steps_of_a_request_are_one_list() -> None:
         "recover",
         "bound",
         "authenticate",
+        "trace",
         "audit",
         "impersonate",
         "authorize",

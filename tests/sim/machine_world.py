@@ -10,6 +10,7 @@ from fairlead.api.builtin import EVENTS, NODES, PODS
 from fairlead.api.objects import Obj
 from fairlead.compose import Settings, simulation
 from fairlead.node.explain import node_story
+from fairlead.node.throttling import throttling_of
 from fairlead.runtime import rng
 from fairlead.runtime.loops import run_virtual
 from fairlead.server.registry.registry import UserApi
@@ -28,6 +29,7 @@ class World:
         resources = {kind: fields.pop(kind) for kind in ("requests", "limits") if kind in fields}
         container = {"name": pod_name, "image": fields.pop("image", "i"), "resources": resources}
         spec = {"nodeName": "node-1", "containers": [container], **fields}
+        spec = {name: value for name, value in spec.items() if value is not None}
         annotations = {USAGE + measure: text for measure, text in usage.items()}
         await self.api.create(
             PODS, {"metadata": {"name": pod_name, "annotations": annotations}, "spec": spec}, "default"
@@ -74,8 +76,16 @@ class World:
         of_pod = [event for event in found if event["involvedObject"]["name"] == name]
         of_node = [event for event in found if event["involvedObject"]["kind"] == "Node"]
         siblings = [item.obj() for item in (await self.api.list(PODS, "default")).items]
-        story = node_story(pod, of_pod, of_node, siblings)
+        throttled = throttling_of(pod, (await self.kubelet_says("metrics/cadvisor")).decode())
+        story = node_story(pod, of_pod, of_node, siblings, throttled)
         return [story.headline, *story.notes] if story else []
+
+    async def kubelet_says(self, path: str) -> bytes:
+        """What the kubelet of the node answers to a GET."""
+        assert self.api.registry.agents is not None
+        found = await self.api.registry.agents.get("node-1", path, {})
+        assert found is not None and found.code == 200, path
+        return found.body
 
     async def events(self, reason: str) -> list[Obj]:
         found = await self.api.list(EVENTS, "")

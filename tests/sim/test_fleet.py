@@ -391,3 +391,47 @@ def test_leases_are_renewed_some_at_a_time_and_each_in_time() -> None:
                 assert max(Counter(renewed).values()) < 2 * RENEWING
 
     run_virtual(main())
+
+
+def test_a_pod_with_readiness_gates_is_ready_once_their_conditions_are_true() -> None:
+    gates = ["example.com/lb", "example.com/dns"]
+
+    async def run() -> None:
+        async with simulation(Settings(nodes=tuple(uniform(1, NodeShape())))) as (api, _):
+            spec = {
+                "nodeName": "node-1",
+                "containers": [{"name": "c", "image": "i"}],
+                "readinessGates": [{"conditionType": gate} for gate in gates],
+            }
+            await api.create(PODS, {"metadata": {"name": "gated"}, "spec": spec}, "default")
+
+            async def conditions() -> dict[str, dict[str, str]]:
+                status = (await api.get(PODS, "gated", "default")).obj()["status"]
+                return {condition["type"]: condition for condition in status["conditions"]}
+
+            async def set_gate(gate: str, status: str) -> None:
+                known = [it for it in (await conditions()).values() if it["type"] != gate]
+                changed = {"status": {"conditions": [*known, {"type": gate, "status": status}]}}
+                await api.patch(PODS, "gated", "default", changed, subresource="status")
+                await asyncio.sleep(5)
+
+            await asyncio.sleep(5)
+            found = await conditions()
+            assert found["ContainersReady"]["status"] == "True"
+            assert (found["Ready"]["status"], found["Ready"]["reason"]) == ("False", "ReadinessGatesNotReady")
+            assert found["Ready"]["message"] == (
+                'corresponding condition of pod readiness gate "example.com/lb" does not exist., '
+                'corresponding condition of pod readiness gate "example.com/dns" does not exist.'
+            )
+            await set_gate("example.com/lb", "True")
+            await set_gate("example.com/dns", "Unknown")
+            message = 'the status of pod readiness gate "example.com/dns" is not "True", but Unknown'
+            assert (await conditions())["Ready"]["message"] == message
+            await set_gate("example.com/dns", "True")
+            found = await conditions()
+            assert found["Ready"]["status"] == "True"
+            assert "reason" not in found["Ready"]
+            await set_gate("example.com/lb", "False")
+            assert (await conditions())["Ready"]["status"] == "False"
+
+    run_virtual(run())

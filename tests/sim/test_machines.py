@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 from fairlead.api.builtin import NODES, PODS, PRIORITY_CLASSES, REPLICATION_CONTROLLERS
@@ -435,5 +436,26 @@ def test_a_kill_in_the_cgroup_of_all_pods_is_told_with_the_scores() -> None:
         story = await world.story("first")
         assert story[2].startswith("node-1: all memory of all pods was used, and the kernel chose by score")
         assert await world.story("second") == []
+
+    played(check)
+
+
+def test_a_pod_has_no_more_processes_than_its_node_allows() -> None:
+    """Without a limit the fork bomb takes all process IDs, and pods are evicted for it."""
+
+    async def check(world: World) -> None:
+        await world.annotate(max_pid="2000")
+        await world.kubelet(evictionHard={"pid.available": "10%"})
+        await world.pod("bomb", {"pids": "ramp(to=5k, over=1m)"})
+        await asyncio.sleep(100)
+        assert await world.state("bomb") == ("Failed", "Evicted")
+        await world.kubelet(evictionHard={"pid.available": "10%"}, podPidsLimit=100)
+        await asyncio.sleep(400)
+        await world.pod("tamed", {"pids": "ramp(to=5k, over=1m)"})
+        await asyncio.sleep(100)
+        assert await world.state("tamed") == ("Running", "")
+        pods = json.loads(await world.kubelet_says("stats/summary"))["pods"]
+        assert [pod["process_stats"]["process_count"] for pod in pods] == [100]
+        assert 'container_processes{container="tamed"' in (await world.kubelet_says("metrics/cadvisor")).decode()
 
     played(check)

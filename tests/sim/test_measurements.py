@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.api.builtin import PODS
+from fairlead.api.builtin import NODES, PERSISTENT_VOLUME_CLAIMS, PODS
 from fairlead.api.errors import NotFound
 from fairlead.api.metrics import NODE_METRICS, POD_METRICS, NodeMetrics, PodMetrics
 from fairlead.api.objects import Obj
@@ -165,5 +165,94 @@ def test_a_node_on_which_nobody_declares_usage_shows_who_runs_there_now() -> Non
         assert [item.view(PodMetrics).metadata.name for item in (await api.list(POD_METRICS)).items] == ["stays"]
         left = (await api.get(NODE_METRICS, "node-1")).view(NodeMetrics).usage
         assert milli(left["cpu"]) * 2 == milli(used["cpu"]) > 0
+
+    played(check)
+
+
+def test_noise_of_a_node_ends_at_what_it_has() -> None:
+    async def check(api: UserApi) -> None:
+        noise = {f"{_USAGE}cpu": "noise(mean=1900m, spread=100%)"}
+        await api.patch(NODES, "node-1", "", {"metadata": {"annotations": noise}})
+        for _ in range(30):
+            await asyncio.sleep(10)
+            assert (await _kubelet(api, "stats/summary"))["node"]["cpu"]["usageNanoCores"] <= 2e9
+
+    played(check)
+
+
+def test_a_kubelet_lists_its_pods_and_what_runs_of_them() -> None:
+    async def check(api: UserApi) -> None:
+        await _pod(api, "web", {"cpu": "250m"})
+        await api.create(PODS, {"metadata": {"name": "waits"}, "spec": _BROKEN}, "default")
+        await asyncio.sleep(30)
+        pods = await _kubelet(api, "pods")
+        assert (pods["kind"], pods["apiVersion"]) == ("PodList", "v1")
+        assert sorted(pod["metadata"]["name"] for pod in pods["items"]) == ["waits", "web"]
+        assert all("kind" not in pod and pod["spec"]["nodeName"] == "node-1" for pod in pods["items"])
+        assert pods == await _kubelet(api, "pods/")
+        (running,) = (await _kubelet(api, "runningpods/"))["items"]
+        assert running["metadata"]["name"] == "web"
+        assert running["spec"]["containers"] == [{"name": "web", "image": "web:1", "resources": {}}]
+
+    played(check)
+
+
+_BROKEN = {"nodeName": "node-1", "containers": [{"name": "c", "image": "registry.invalid/none"}]}
+
+
+def test_a_kubelet_counts_what_runs_what_was_evicted_and_what_claims_hold() -> None:
+    async def check(api: UserApi) -> None:
+        claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "20Gi"}}}
+        await api.create(PERSISTENT_VOLUME_CLAIMS, {"metadata": {"name": "data"}, "spec": claim}, "default")
+        spec = {
+            "containers": [{"name": "db", "image": "db", "volumeMounts": [{"name": "d", "mountPath": "/d"}]}],
+            "volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}],
+        }
+        annotations = {f"{_USAGE}volume.d": "5Gi"}
+        await api.create(PODS, {"metadata": {"name": "db", "annotations": annotations}, "spec": spec}, "default")
+        await asyncio.sleep(30)
+        await _pod(api, "hog", {"memory": "8150Mi"})
+        await asyncio.sleep(60)
+        lines = (await _kubelet(api, "metrics")).splitlines()
+        volume = '{namespace="default",persistentvolumeclaim="data"}'
+        assert {
+            'kubelet_node_name{node="node-1"} 1',
+            "kubelet_running_pods 1",
+            'kubelet_running_containers{container_state="running"} 1',
+            'kubelet_evictions{eviction_signal="memory.available"} 1',
+            f"kubelet_volume_stats_capacity_bytes{volume} 2.147483648e+10",
+            f"kubelet_volume_stats_used_bytes{volume} 5.36870912e+09",
+            f"kubelet_volume_stats_available_bytes{volume} 1.610612736e+10",
+        } <= set(lines)
+
+    played(check)
+
+
+def test_cadvisor_names_containers_as_their_runtime_does_and_tells_their_limits() -> None:
+    async def check(api: UserApi) -> None:
+        resources = {"requests": {"cpu": "250m"}, "limits": {"cpu": "500m", "memory": "64Mi"}}
+        await _pod(api, "web", {"cpu": "100m", "rootfs": "1Gi", "pids": "7"}, resources)
+        await _pod(api, "free", {"cpu": "100m"})
+        await asyncio.sleep(30)
+        found = (await api.get(PODS, "web", "default")).obj()
+        id_ = found["status"]["containerStatuses"][0]["containerID"].removeprefix("containerd://")
+        assert len(id_) == 64
+        path = f"/kubepods/burstable/pod{found['metadata']['uid']}/{id_}"
+        lines = (await _kubelet(api, "metrics/cadvisor")).splitlines()
+
+        def value(metric: str, pod: str, **labels: str) -> float | None:
+            wanted = [f'{label}="{text}"' for label, text in {"pod": pod, "container": "web", **labels}.items()]
+            fitting = [line for line in lines if line.startswith(metric + "{") and all(it in line for it in wanted)]
+            return float(fitting[0].split("} ")[1].split()[0]) if fitting else None
+
+        own = {"id": path, "name": id_}
+        assert value("container_spec_cpu_quota", "web", **own) == 50_000
+        assert value("container_spec_cpu_period", "web", **own) == 100_000
+        assert value("container_spec_cpu_shares", "web", **own) == 256
+        assert value("container_spec_cpu_quota", "free") is None
+        assert value("container_spec_cpu_shares", "free") == 2
+        assert value("container_threads", "web") == 7
+        assert value("container_fs_usage_bytes", "web", device="/dev/nodefs") == 1 << 30
+        assert value("container_fs_limit_bytes", "web", device="/dev/nodefs") == 100 << 30
 
     played(check)

@@ -21,6 +21,7 @@ from fairlead.sim.node_settings import KUBELET_CONFIG, MISSING_CGROUPS, NodeConf
 from fairlead.sim.nodes import NodeShape, kubelet_nodes, node_manifest, uniform
 from fairlead.store.memory import MemoryStore
 
+_KUBELET = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
 KUBE_RESERVED = "kubeReserved: {cpu: 100m, memory: 100Mi}"
 
 
@@ -104,7 +105,7 @@ def test_an_annotation_is_all_that_a_kubelet_is_told() -> None:
 
 def test_nodes_that_state_what_they_give_away_keep_it() -> None:
     (node,) = uniform(1, NodeShape())
-    assert NodeConfigurations(flags=["--max-pods=20"]).completed(node) is node
+    assert NodeConfigurations(flags=["--max-pods=20"]).completed(node)["status"].items() >= node["status"].items()
 
 
 def test_a_node_that_comes_with_a_configuration_and_states_nothing_follows_it() -> None:
@@ -114,6 +115,13 @@ def test_a_node_that_comes_with_a_configuration_and_states_nothing_follows_it() 
     assert allocatable(node)["memory"] == "7992Mi"
     node["status"]["allocatable"] = {"cpu": "2", "memory": "2Gi"}
     assert allocatable(node)["memory"] == "2Gi"
+
+
+def test_swap_is_said_to_do_nothing() -> None:
+    configurations = NodeConfigurations([NodeGroup({**_KUBELET, "memorySwap": {"swapBehavior": "LimitedSwap"}}, "f")])
+    assert configurations.check([]) == [
+        "memorySwap.swapBehavior LimitedSwap does nothing: simulated machines have no swap"
+    ]
 
 
 # -- live

@@ -226,3 +226,76 @@ def test_a_guaranteed_pod_is_not_resized_where_it_has_cpus_of_its_own() -> None:
         assert len(await events(api, "a", "ResizeInfeasible")) == 1
 
     on_a_node_of_4_cpus(check, "--cpu-manager-policy=static", "--system-reserved=cpu=500m")
+
+
+async def resize_pod_level(api: UserApi, name: str, resources: Obj) -> None:
+    await api.patch(
+        PODS, name, "default", {"spec": {"resources": resources}}, PatchType.STRATEGIC, subresource="resize"
+    )
+
+
+async def pod_status(api: UserApi, name: str) -> Obj:
+    found: Obj = (await api.get(PODS, name, "default")).obj()["status"]
+    return found
+
+
+def test_a_node_declares_what_kubelets_of_its_version_can_resize() -> None:
+    async def check(api: UserApi) -> None:
+        node = (await api.get(NODES, "node-1")).obj()
+        assert node["status"]["declaredFeatures"] == [
+            "GuaranteedQoSPodCPUResize",
+            "InPlacePodLevelResourcesVerticalScaling",
+        ]
+
+    on_a_node_of_4_cpus(check)
+
+
+def test_a_node_declares_nothing_where_its_gates_are_off() -> None:
+    async def check(api: UserApi) -> None:
+        assert not (await api.get(NODES, "node-1")).obj()["status"].get("declaredFeatures")
+
+    on_a_node_of_4_cpus(check, "--feature-gates=NodeDeclaredFeatures=false")
+
+
+def test_the_resources_of_a_pod_as_a_whole_are_resized_in_place() -> None:
+    async def check(api: UserApi) -> None:
+        manifest = pod("a", {})
+        manifest["spec"]["resources"] = {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "1Gi"}}
+        await created(api, manifest)
+        before = await pod_status(api, "a")
+        assert before["resources"] == manifest["spec"]["resources"]
+        assert before["allocatedResources"] == {"cpu": "1", "memory": "1Gi"}
+        larger = {"requests": {"cpu": "3", "memory": "2Gi"}, "limits": {"memory": "2Gi"}}
+        await resize_pod_level(api, "a", larger)
+        await asyncio.sleep(0.5)
+        begun = await pod_status(api, "a")
+        assert (begun["allocatedResources"], begun["resources"]["limits"]) == (larger["requests"], {"memory": "1Gi"})
+        assert "PodResizeInProgress" in await conditions(api, "a")
+        await asyncio.sleep(3)
+        after = await pod_status(api, "a")
+        assert after["resources"] == larger
+        assert await conditions(api, "a") == {}
+        assert after["containerStatuses"][0]["restartCount"] == 0
+
+    on_a_node_of_4_cpus(check)
+
+
+def test_a_pod_as_a_whole_waits_for_room_and_does_not_shrink_below_what_it_uses() -> None:
+    async def check(api: UserApi) -> None:
+        manifest = pod("a", {}, {"sim.fairlead.dev/usage-memory": "300Mi"})
+        manifest["spec"]["resources"] = {"requests": {"cpu": "1"}, "limits": {"memory": "1Gi"}}
+        await created(api, manifest, pod("b", cpu("2")))
+        await resize_pod_level(api, "a", {"requests": {"cpu": "3"}})
+        await asyncio.sleep(5)
+        assert (await conditions(api, "a"))["PodResizePending"]["reason"] == "Deferred"
+        assert (await pod_status(api, "a"))["allocatedResources"]["cpu"] == "1"
+        await api.delete(PODS, "b", "default")
+        await asyncio.sleep(10)
+        assert (await pod_status(api, "a"))["allocatedResources"]["cpu"] == "3"
+        await resize_pod_level(api, "a", {"requests": {"memory": "100Mi"}, "limits": {"memory": "200Mi"}})
+        await asyncio.sleep(15)
+        progress = (await conditions(api, "a"))["PodResizeInProgress"]
+        refused = f"attempting to set pod memory limit ({200 * MIB}) below current usage ({300 * MIB})"
+        assert progress["message"] == f"cannot decrease memory limits: {refused}"
+
+    on_a_node_of_4_cpus(check)

@@ -11,6 +11,7 @@ from fairlead.api.pods import Pod
 from fairlead.api.selectors import of_labels
 from fairlead.sim.usage.declared import declares_usage, node_usage, pod_usage
 from fairlead.sim.usage.measures import Measure, NodeMeasure
+from fairlead.sim.usage.objects import UsageProfile, profile_of
 from fairlead.sim.usage.profiles import Profile, Profiles
 
 MI = 2**20
@@ -121,10 +122,19 @@ def test_what_makes_no_sense_is_ignored_and_reported() -> None:
 
 
 def test_volumes_are_declared_per_pod() -> None:
-    usage = pod_usage(pod({"sim.fairlead.dev/usage-volume.data": "1Gi"}))
+    usage = pod_usage(pod({"sim.fairlead.dev/usage-volume.data": "1Gi"}, volumes=[{"name": "data", "emptyDir": {}}]))
     assert usage.volumes["data"].model.at(0, 0) == 2**30
     assert usage.is_declared
     assert not usage.problems
+
+
+def test_usage_of_a_volume_that_the_pod_does_not_have_is_reported() -> None:
+    usage = pod_usage(pod({"sim.fairlead.dev/usage-volume.data": "1Gi"}), profiles(**{"volume.cache": "1Gi"}))
+    assert not usage.volumes
+    assert usage.problems == (
+        "annotation sim.fairlead.dev/usage-volume.data: the pod has no volume 'data'",
+        "UsageProfile a-profile: the pod has no volume 'cache'",
+    )
 
 
 def test_pods_of_one_template_have_noise_of_their_own() -> None:
@@ -141,3 +151,41 @@ def test_a_node_declares_what_it_uses_outside_its_pods() -> None:
     assert usage.problems == (
         "annotation sim.fairlead.dev/usage-memory: '60%' makes no sense where there is no request",
     )
+
+
+def _node_problems(**usage: str) -> tuple[str, ...]:
+    annotations = {f"sim.fairlead.dev/usage-{name.replace('_', '-')}": text for name, text in usage.items()}
+    capacity = {"cpu": "4", "memory": "16Gi", "ephemeral-storage": "100Gi", "pods": "110"}
+    node = {"metadata": {"name": "n", "annotations": annotations}, "status": {"capacity": capacity}}
+    return node_usage(msgspec.convert(node, Node)).problems
+
+
+def test_a_node_does_not_use_more_than_it_has() -> None:
+    assert _node_problems(memory="100Gi") == (
+        "annotation sim.fairlead.dev/usage-memory: '100Gi' is beyond the 16Gi that the node has",
+    )
+    assert _node_problems(cpu="burst(peak=5, every=1m, lasts=1s)") == (
+        "annotation sim.fairlead.dev/usage-cpu: burst: field 'peak': '5' is beyond the 4 that the node has",
+    )
+    assert _node_problems(nodefs="101Gi", unused_images="101Gi", pids="5M") != ()
+    assert _node_problems(memory="16Gi", cpu="4", nodefs="100Gi", pids="leak(1/s)") == ()
+
+
+def _of_images(name: str, images: tuple[str, ...], memory: str) -> Profile:
+    spec = {"selector": {}, "images": images, "usage": {"memory": memory}}
+    obj = {"metadata": {"namespace": "n", "name": name}, "spec": spec}
+    profile, problems = profile_of(msgspec.convert(obj, UsageProfile))
+    assert not problems
+    return profile
+
+
+def test_a_profile_of_images_is_about_their_containers_alone_whatever_their_tags() -> None:
+    known = Profiles()
+    known.put(_of_images("b-db", ("example.com/db",), "100Mi"))
+    known.put(_of_images("a-leak", ("docker.io/saadali/simmemleak",), "1Mi"))
+    two = pod(containers=[{"name": "web", "image": "web"}, {"name": "db", "image": "example.com/db:16@sha256:0"}])
+    assert declares_usage(two, known)
+    assert amount(two, Measure.MEMORY, known, container="db") == 100 * MI
+    assert amount(two, Measure.MEMORY, known) == 8 * MI
+    assert not declares_usage(pod(containers=[{"name": "web", "image": "example.com/db-tools"}]), known)
+    assert amount(pod(containers=[{"name": "web", "image": "saadali/simmemleak:1"}]), Measure.MEMORY, known) == MI

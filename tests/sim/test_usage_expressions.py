@@ -70,6 +70,15 @@ def test_what_makes_no_sense_is_named(text: str, message: str) -> None:
     assert str(refusal.value) == message
 
 
+@pytest.mark.parametrize("unit", [Unit.PROCESSES, Unit.INODES])
+def test_what_is_counted_comes_whole(unit: Unit) -> None:
+    with pytest.raises(ValueError, match=rf"'0.5' is no whole number of {unit}"):
+        parse_usage("0.5", unit)
+    with pytest.raises(ValueError, match=rf"ramp: field 'to': '500m' is no whole number of {unit}"):
+        parse_usage("ramp(to=500m, over=1m)", unit)
+    assert parse_usage("leak(1/m)", unit).at(120.0, 0.0) == 2.0
+
+
 _words = st.sampled_from(
     ["ramp", "leak", "burst", "wave", "noise", "trace", "(", ")", ",", "=", "to", "from", "over", "rate", "base",
      "peak", "every", "lasts", "low", "high", "period", "mean", "spread", "step", "1Gi", "-1", "60%", "of limit",

@@ -91,9 +91,14 @@ class Container(View):
     resize_policy: tuple[ResizePolicy, ...] | None = None
 
 
+class ReadinessGate(View):
+    condition_type: str = ""
+
+
 _mapping = msgspec.json.Decoder(dict[str, Any]).decode
 _volumes = msgspec.json.Decoder(tuple[Volume, ...]).decode
 _containers = msgspec.json.Decoder(tuple[Container, ...]).decode
+_readiness_gates = msgspec.json.Decoder(tuple[ReadinessGate, ...]).decode
 _tolerations = msgspec.json.Decoder(tuple[TimedToleration, ...]).decode
 _affinity = msgspec.json.Decoder(Affinity).decode
 
@@ -116,6 +121,7 @@ class PodSpec(View):
     raw_tolerations: msgspec.Raw = msgspec.field(default=ABSENT, name="tolerations")
     raw_node_selector: msgspec.Raw = msgspec.field(default=ABSENT, name="nodeSelector")
     raw_os: msgspec.Raw = msgspec.field(default=ABSENT, name="os")
+    raw_readiness_gates: msgspec.Raw = msgspec.field(default=ABSENT, name="readinessGates")
 
     @property
     def affinity(self) -> Affinity | None:
@@ -134,6 +140,10 @@ class PodSpec(View):
     def may_have_claims(self) -> bool:
         """The same of claims, which few pods have."""
         return _CLAIM in bytes(self.raw_volumes) or self.may_have_ephemeral_volumes
+
+    @property
+    def readiness_gates(self) -> tuple[ReadinessGate, ...]:
+        return _readiness_gates(self.raw_readiness_gates) if self.raw_readiness_gates else ()
 
     @property
     def containers(self) -> tuple[Container, ...]:
@@ -210,6 +220,7 @@ class PodStatus(View):
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     pod_ip: str = msgspec.field(default="", name="podIP")
     pod_ips: tuple[PodIP, ...] = msgspec.field(default=(), name="podIPs")
+    raw_resources: msgspec.Raw = msgspec.field(default=ABSENT, name="resources")
 
 
 class Pod(Object):

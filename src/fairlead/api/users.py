@@ -15,6 +15,9 @@ NODES: Final = "system:nodes"
 SERVICE_ACCOUNTS: Final = "system:serviceaccounts"
 ANONYMOUS: Final = "system:anonymous"
 
+#: The extra value by which logs tell with what somebody has come in.
+CREDENTIAL_ID: Final = "authentication.kubernetes.io/credential-id"
+
 _ACCOUNT_PREFIX: Final = "system:serviceaccount:"
 _NODE_PREFIX: Final = "system:node:"
 

@@ -25,13 +25,14 @@ from fairlead.sim.durations import seconds_of, span
 from fairlead.sim.manifests import latest_date
 from fairlead.sim.nodes import NodeShape
 from fairlead.sim.replay import ArrivalRefused
-from fairlead.simulation.run import RESTLESS
 from fairlead.study import records
 from fairlead.study.changes.errors import ChangeError
 from fairlead.study.dump_notes import assumed_sources, notes
 from fairlead.study.export import run_csv, run_document, write_parquet
 from fairlead.study.html import report
 from fairlead.study.parallel import play_all
+from fairlead.study.queues.reading import queues_of
+from fairlead.study.recorded import RESTLESS
 from fairlead.study.records import Run
 from fairlead.study.rules import Verdict, judge
 from fairlead.study.run import Scene
@@ -108,8 +109,9 @@ def simulate(
         epoch = latest_date(imported) or DEFAULT_EPOCH
         if not quiet:
             _tell_dump(imported, epoch, time.perf_counter() - began)
-        rng.seed(seed)
-        coming = arrivals(pods_from, pods_mapping) if pods_from else []
+        with rng.seeded(seed):
+            coming = arrivals(pods_from, pods_mapping) if pods_from else []
+        imported += _queues(imported, has_arbitrator=arbitrator, is_quiet=quiet)
         settings = Settings(
             nodes=tuple(node_objects(nodes_from, imported, nodes, NodeShape(node_cpu, node_memory))),
             imported=(*imported, *namespaces_of(coming, imported)),
@@ -224,6 +226,16 @@ def _tell_dump(imported: Sequence[Obj], epoch: float, took: float) -> None:
     for note in notes(imported):
         click.echo(f"import: {note}", err=True)
     click.echo(f"import: the run begins at {timestamp(epoch)}, the latest date among them", err=True)
+
+
+def _queues(imported: Sequence[Obj], *, has_arbitrator: bool, is_quiet: bool) -> list[Obj]:
+    """What the arbitrator divides by where the dump has queues of another batch system."""
+    found, told = queues_of(imported)
+    if found and not has_arbitrator:
+        found, told = [], ["the dump has queues of a batch system: with --arbitrator they divide the cluster"]
+    for line in told if not is_quiet else ():
+        click.echo(f"import: {line}", err=True)
+    return found
 
 
 class _TellImport:

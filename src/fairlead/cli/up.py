@@ -32,6 +32,7 @@ from fairlead.runtime.memory import keep_started
 from fairlead.runtime.stopping import stop_signals
 from fairlead.server.admission.chain import check_choice
 from fairlead.server.fairness.fairness import DEFAULT_SEATS
+from fairlead.server.http import tracing_configuration
 from fairlead.sim.manifests import STDIN
 from fairlead.sim.nodes import NodeShape
 from fairlead.store.directory import database_in, kubeconfig_in
@@ -93,6 +94,11 @@ _IMPORTED = time.perf_counter()
 @access_options
 @audit_options
 @click.option(
+    "--tracing-config-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A TracingConfiguration: where traces of requests go, and of how many (docs/tracing.md).",
+)
+@click.option(
     "--logging-format",
     type=click.Choice(log_lines.FORMATS),
     default=log_lines.FORMATS[0],
@@ -132,6 +138,7 @@ def up(
     enable_admission_plugins: str,
     disable_admission_plugins: str,
     admission_control_config_file: Path | None,
+    tracing_config_file: Path | None,
     max_requests_inflight: int,
     logging_format: str,
     quiet: bool,
@@ -181,6 +188,7 @@ def up(
             authorization=authorization(),
             seats=max_requests_inflight,
             audit=audit_settings(),
+            tracing=tracing_configuration.load(tracing_config_file) if tracing_config_file else None,
         )
         _check(settings)
         check_nodes(settings.configurations, settings.nodes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -13,7 +13,7 @@ import click
 import msgspec
 
 from fairlead.api import builtin
-from fairlead.api.errors import NotFound
+from fairlead.api.errors import ApiError, NotFound
 from fairlead.api.objects import Obj
 from fairlead.api.pods import FINISHED
 from fairlead.api.verbs import Api, ListQuery
@@ -27,6 +27,7 @@ from fairlead.client.informer import Informers
 from fairlead.client.kubeconfig import Access, load
 from fairlead.compose import restored
 from fairlead.node.explain import NodeStory, node_story
+from fairlead.node.throttling import Throttling, throttling_of
 from fairlead.runtime import log_lines
 from fairlead.runtime.loops import run
 from fairlead.scheduler.cluster_model import ClusterModel
@@ -171,7 +172,18 @@ async def _node_story(api: Api, pod: Obj) -> NodeStory | None:
     of_node = await _events(api, f"involvedObject.kind=Node,involvedObject.name={node}", "")
     query = ListQuery(fields=f"spec.nodeName={node},status.phase=Failed")
     failed = [found.obj() for found in (await api.list(builtin.PODS, meta["namespace"], query)).items]
-    return node_story(pod, of_pod, of_node, failed)
+    return node_story(pod, of_pod, of_node, failed, await _throttling(api, pod))
+
+
+async def _throttling(api: Api, pod: Obj) -> Mapping[str, Throttling]:
+    """What its kubelet shows of it; nothing where there is none, or it may not be asked."""
+    if pod["status"].get("phase") != "Running":
+        return {}
+    try:
+        text = await api.get(builtin.NODES, pod["spec"]["nodeName"], "", "proxy/metrics/cadvisor")
+    except ApiError:
+        return {}
+    return throttling_of(pod, text.raw.decode(errors="replace"))
 
 
 async def _events(api: Api, fields: str, namespace: str) -> list[Obj]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -13,6 +14,10 @@ from fairlead.api.quantity import Quantity, milli, units
 PODS: Final = "pods"
 #: The order in which a node looks at what a pod wants; other resources come after, by name.
 _ORDER: Final = {"cpu": 0, "memory": 1, "ephemeral-storage": 2}
+
+
+#: Finds in a message what a shortage said: resource, requested, used and capacity.
+SHORTAGE: Final = re.compile(r"resource: (\S+), requested: (\d+), used: (\d+), capacity: (\d+)")
 
 
 @dataclass(frozen=True, slots=True)

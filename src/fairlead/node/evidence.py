@@ -12,13 +12,29 @@ import msgspec
 
 from fairlead.api.objects import Obj
 from fairlead.node.eviction.candidates import Candidate, PodUsage
+from fairlead.node.eviction.local_storage import Excess
+from fairlead.node.eviction.manager import EvictionState
 from fairlead.node.eviction.ranking import Overuse, disk_usage, measured
-from fairlead.node.eviction.signals import INODES, MEMORY, PIDS, RESOURCE, STORAGE, FileSystems, Signal
+from fairlead.node.eviction.signals import (
+    CONDITION,
+    INODES,
+    MEMORY,
+    PIDS,
+    RESOURCE,
+    STORAGE,
+    FileSystems,
+    Signal,
+    amount,
+)
 
 #: On `Evicted` events: the order in which pods would have gone.
 RANKING: Final = "fairlead.dev/eviction-ranking"
 #: On `SystemOOM` and `OOMKilling` events: the processes with the greatest scores.
 OOM_SCORES: Final = "fairlead.dev/oom-scores"
+#: On `Evicted` events of pods above a limit of local storage.
+STORAGE_USE: Final = "fairlead.dev/local-storage-use"
+#: On events of pods that a node refused because it is short of something.
+PRESSURE: Final = "fairlead.dev/pressure"
 #: How many pods or processes are kept.
 MOST_KEPT: Final = 10
 
@@ -62,6 +78,43 @@ class OomScores(msgspec.Struct, frozen=True):
     more: int = 0
     #: Whose memory ended; none: that of the whole machine.
     cgroup: str = ""
+
+
+class StorageUse(msgspec.Struct, frozen=True):
+    #: In bytes.
+    used: int
+    limit: str
+
+    @classmethod
+    def of(cls, excess: Excess) -> StorageUse:
+        return cls(excess.used, str(excess.limit))
+
+
+class LowSignal(msgspec.Struct, frozen=True):
+    signal: str
+    threshold: str
+    available: str
+    #: Or only was so: a condition outlasts its cause.
+    is_met: bool
+
+
+class Pressure(msgspec.Struct, frozen=True):
+    signals: tuple[LowSignal, ...]
+
+
+def pressure(state: EvictionState) -> Pressure:
+    """The thresholds behind the conditions that a node shows, with what was observed last."""
+    rows = []
+    for condition in state.conditions:
+        concerned = [it for it in state.thresholds or () if CONDITION[RESOURCE[it.signal]] == condition]
+        met = [it for it in concerned if it in state.first_met]
+        for threshold in met or concerned:
+            resource = RESOURCE[threshold.signal]
+            if (observation := state.observations.get(threshold.signal)) is not None:
+                available = str(amount(resource, observation.available))
+                limit = amount(resource, threshold.of(observation).units)
+                rows.append(LowSignal(threshold.signal, str(limit), available, bool(met)))
+    return Pressure(tuple(rows))
 
 
 def ranked_pod(

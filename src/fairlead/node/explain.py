@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from msgspec.structs import replace
 
 from fairlead.api.objects import Obj
+from fairlead.api.quantity import parse
 from fairlead.node.containers import OOM_KILLED
 from fairlead.node.eviction.messages import EVICTED
 from fairlead.node.eviction.signals import INODES, MEMORY, PIDS, STORAGE, amount
-from fairlead.node.evidence import OOM_SCORES, RANKING, OomScores, RankedPod, Ranking, found_in
+from fairlead.node.evidence import (
+    OOM_SCORES,
+    RANKING,
+    STORAGE_USE,
+    OomScores,
+    RankedPod,
+    Ranking,
+    StorageUse,
+    found_in,
+)
+from fairlead.node.explain_refusal import refusal_notes
 from fairlead.node.requests import stated_limit
+from fairlead.node.throttling import Throttling, throttling_notes
 
 #: How the status message of a pod begins that its node did not take.
 _REJECTED: Final = "Pod was rejected: "
@@ -26,20 +38,30 @@ class NodeStory:
 
 
 def node_story(
-    pod: Obj, events: Sequence[Obj], node_events: Sequence[Obj], siblings: Iterable[Obj] = ()
+    pod: Obj,
+    events: Sequence[Obj],
+    node_events: Sequence[Obj],
+    siblings: Iterable[Obj] = (),
+    throttled: Mapping[str, Throttling] = {},
 ) -> NodeStory | None:
     """None if its node did nothing to it.
 
     Events are those of the pod and of its node, the oldest first; `siblings` are other pods of its namespace, of which
-    those of the same controller count.
+    those of the same controller count; `throttled` is what cpu limits did to its containers.
     """
     status = pod.get("status") or {}
     if _was_evicted(pod):
         return _evicted(pod, events, siblings)
     if status.get("phase") == "Failed" and status.get("message", "").startswith(_REJECTED):
-        return NodeStory(f"{_name(pod)} was refused by {_node(pod)}: {status['message'].removeprefix(_REJECTED)}", ())
+        message = status["message"].removeprefix(_REJECTED)
+        notes = tuple(refusal_notes(status.get("reason", ""), message, events))
+        return NodeStory(f"{_name(pod)} was refused by {_node(pod)}: {message}", notes)
     killed = [note for container in _containers(pod) for note in _oom_notes(pod, container, [*events, *node_events])]
-    return NodeStory(f"{_name(pod)} lost containers to the kernel", tuple(killed)) if killed else None
+    waited = list(throttling_notes(pod, _containers(pod), throttled))
+    if not killed and not waited:
+        return None
+    what = "lost containers to the kernel" if killed else f"is held back by cpu limits on {_node(pod)}"
+    return NodeStory(f"{_name(pod)} {what}", (*killed, *waited))
 
 
 def _was_evicted(pod: Obj) -> bool:
@@ -56,8 +78,15 @@ def _evicted(pod: Obj, events: Sequence[Obj], siblings: Iterable[Obj]) -> NodeSt
         if ranking.more:
             notes.append(f"and {ranking.more} more after these")
         notes += _remedies(ranking, _name(pod))
+    if (storage := found_in(events, STORAGE_USE, StorageUse)) is not None:
+        notes.append(_storage_note(storage))
     notes += _loop(pod, siblings)
     return NodeStory(f"{_name(pod)} was evicted from {_node(pod)}", tuple(notes))
+
+
+def _storage_note(storage: StorageUse) -> str:
+    used, excess = amount(STORAGE, storage.used), amount(STORAGE, storage.used - parse(storage.limit).units)
+    return f"used {used}, limit {storage.limit} ({excess} above); a limit of {used} would have spared it"
 
 
 def _loop(pod: Obj, siblings: Iterable[Obj]) -> Iterator[str]:

@@ -67,8 +67,13 @@ class NodePlan:
     problem: str = ""
 
 
-def node_plan(configured: Configured, machine: Machine, missing_cgroups: Collection[str] = ()) -> NodePlan:
-    """`missing_cgroups` are paths that do not exist on the machine; StartupError for what stops a node agent before."""
+def node_plan(
+    configured: Configured, machine: Machine, missing_cgroups: Collection[str] = (), pods_memory_bytes: int = 0
+) -> NodePlan:
+    """`missing_cgroups` are paths that do not exist on the machine; StartupError for what stops a node agent before.
+
+    `pods_memory_bytes`: what pods use already.
+    """
     config = configured.configuration
     started = start_settings(config, machine.cpus)
     reservations = started.reservations
@@ -81,10 +86,21 @@ def node_plan(configured: Configured, machine: Machine, missing_cgroups: Collect
     if root := kubepods(config.cgroup_root, per_qos=config.cgroups_per_qos):
         enforces_pods = config.cgroups_per_qos and PODS in config.enforce_node_allocatable
         cgroups[root] = _values(all_pods(machine, config, reservations, in_full=not enforces_pods))
-        events.append(NodeEvent("Normal", ENFORCED, "Updated Node Allocatable limit across pods"))
+        limit = cgroups[root].memory_limit
+        events.append(pods_limit_event(root, configured, limit, pods_memory_bytes))
     enforced = _Enforced(cgroups, events)
     problem = _enforce(configured, started, missing_cgroups, enforced)
     return NodePlan(total, allocatable(total, taken), cgroups, tuple(events), problem)
+
+
+def pods_limit_event(root: CgroupName, configured: Configured, limit: int | None, used: int) -> NodeEvent:
+    """What is told of the limit of all pods: it is not set below what they use, but tried again (S1-23)."""
+    if limit is None or used <= limit:
+        return NodeEvent("Normal", ENFORCED, "Updated Node Allocatable limit across pods")
+    problem = f"rejecting memory limit {limit} < usage {used}"
+    if configured.cgroup_version == 1:  # the kernel says that it is busy
+        problem = f"unable to set memory limit to {limit} (current usage: {used}, peak usage: {used})"
+    return NodeEvent("Warning", NOT_ENFORCED, f"Failed to update Node Allocatable Limits {_quoted(root)}: {problem}")
 
 
 def class_cgroups(
@@ -139,13 +155,17 @@ def _enforce(
 
 
 def _cgroup_problem(name: CgroupName, driver: CgroupDriver, amounts: Amounts | None, is_missing: bool) -> str:
-    quoted = f"[{' '.join(map(go_quote, name))}]"
+    quoted = _quoted(name)
     if amounts is None:
         return f"{quoted} cgroup is not configured properly"
     if is_missing:
         file = f"/sys/fs/cgroup{path_of(name, driver)}/cgroup.controllers"
         return f"could not read controllers for cgroup {quoted}: open {file}: no such file or directory"
     return ""
+
+
+def _quoted(name: CgroupName) -> str:
+    return f"[{' '.join(map(go_quote, name))}]"
 
 
 def _daemon_values(amounts: Amounts, is_compressible: bool, protects: bool) -> CgroupValues:

@@ -30,10 +30,25 @@ from fairlead.node.containers import (
     WaitingState,
     record_from_status,
 )
-from fairlead.node.resize import IN_PROGRESS, PodSize
-from fairlead.node.resize_progress import ResizeProgress, allocated_by_container, remembered_progress, wants_resize
+from fairlead.node.resize import IN_PROGRESS, POD_LEVEL, PodSize
+from fairlead.node.resize_progress import (
+    ResizeProgress,
+    allocated_by_container,
+    remembered_pod_level,
+    remembered_progress,
+    wants_resize,
+)
 from fairlead.node.start_requirements import NOTHING, Found, needs_of, volume_problem
-from fairlead.node.status import Containers, PodAddresses, final_phase, is_init_done, is_sidecar, phase, pod_status
+from fairlead.node.status import (
+    Containers,
+    PodAddresses,
+    final_phase,
+    is_gate_moved,
+    is_init_done,
+    is_sidecar,
+    phase,
+    pod_status,
+)
 from fairlead.runtime.clock import parse_timestamp, timestamp
 
 _CAME_THROUGH: Final = TerminatedState(0, "Completed")
@@ -70,6 +85,7 @@ class PodRun:
         "_is_over",
         "_is_stopping",
         "_notes",
+        "_pod_level",
         "_problem",
         "_pulls",
         "_records",
@@ -100,6 +116,7 @@ class PodRun:
             self._has_sandbox = True
             self._is_initialized = any(self._records[container.name].has_run for container in pod.spec.containers)
         self._resize = remembered_progress(pod)
+        self._pod_level = remembered_pod_level(pod)
         self._is_over = self._is_stopping = self._is_ending = False
         self._problem = ""  # what is wrong with its volumes
         self._pulls: dict[str, Pull] = {}
@@ -144,8 +161,16 @@ class PodRun:
     def size(self, pod: Pod) -> PodSize:
         """What the node has allocated to the pod, and what has become of another desired size."""
         resize = self._resize or ResizeProgress()
-        allocated = allocated_by_container(self._containers(pod), pod)
+        allocated = allocated_by_container(self._containers(pod))
         return PodSize(allocated, resize.pending, resize.pending_since, resize.in_progress)
+
+    def in_force(self, pod: Pod) -> Pod:
+        """The pod with the resources that its cgroup has, while another size is desired of it."""
+        level = self._pod_level
+        if level is None or level.resources == level.desired:
+            return pod
+        spec = msgspec.structs.replace(pod.spec, raw_resources=msgspec.Raw(msgspec.json.encode(level.resources)))
+        return msgspec.structs.replace(pod, spec=spec)
 
     def resized(self, size: PodSize, now: float) -> None:
         """The node has decided about a resize."""
@@ -153,6 +178,8 @@ class PodRun:
         self._resize.take(size, now)
         for name, record in self._records.items():
             record.allocated = size.allocated.get(name, record.allocated)
+        if self._pod_level is not None:
+            self._pod_level.allocated = size.allocated.get(POD_LEVEL, self._pod_level.allocated)
         self._has_changed = True
 
     def step(self, pod: Pod, addresses: PodAddresses, now: float, found: Found = NOTHING) -> PodStep:
@@ -166,8 +193,10 @@ class PodRun:
         start_at = now if self._has_sandbox else self._runtime.sandbox_ready_at(pod, self.seen_at)
         if now < start_at:
             return self._taken(pod, addresses, now) if math.isinf(start_at) else PodStep(wake_at=start_at)
-        sync = ContainerSync(self._runtime, pod, now, self.needs, found, self._pulls, self._notes, addresses)
         containers = self._containers(pod)
+        sync = ContainerSync(
+            self._runtime, self.in_force(pod), now, self.needs, found, self._pulls, self._notes, addresses
+        )
         if not self._is_over and self._mount(pod, containers, found):
             if self._resize is not None:
                 self._resize.advance(containers, sync)
@@ -176,7 +205,7 @@ class PodRun:
                 self._resize.finish(containers, sync)
                 containers.resize_conditions = self._resize.conditions()
         wants = not self._is_over and wants_resize(containers)
-        self._has_changed |= sync.has_changed or self._is_ending
+        self._has_changed |= sync.has_changed or self._is_ending or is_gate_moved(pod, containers)
         if not self._has_changed:
             return PodStep(wants_resize=wants, wake_at=sync.wake_at)
         reached = phase(pod, containers)
@@ -195,12 +224,15 @@ class PodRun:
         return PodStep(self._status(pod, containers, "Pending", addresses, now))
 
     def _containers(self, pod: Pod) -> Containers:
-        records = self._records
+        records, level = self._records, self._pod_level
+        if level is not None:
+            level.desired = msgspec.json.decode(pod.spec.raw_resources) if pod.spec.raw_resources else {}
         return Containers(
             [(container, records[container.name]) for container in pod.spec.init_containers],
             [(container, records[container.name]) for container in pod.spec.containers],
             self._is_initialized,
             self._has_sandbox,
+            pod_level=level,
         )
 
     def _status(self, pod: Pod, containers: Containers, reached: str, addresses: PodAddresses, now: float) -> Obj:

@@ -24,7 +24,7 @@ from fairlead.node.container_sync import DEFAULT_GRACE_SECONDS, ContainerSync, N
 from fairlead.node.containers import ContainerRecord, RunningState
 from fairlead.node.resize import IN_PROGRESS, PENDING, POD_LEVEL, Allocated, PendingResize, PodSize
 from fairlead.node.resize_messages import completed_event, error_event
-from fairlead.node.status import Containers, is_sidecar
+from fairlead.node.status import Containers, PodLevel, is_sidecar
 from fairlead.runtime.clock import parse_timestamp
 
 #: When a kubelet sees that the runtime has done what it was asked for.
@@ -79,11 +79,15 @@ class ResizeProgress:
         for container, record in resizable(containers):
             if record.resources != record.allocated and (container, record) not in restarts:
                 record.resources = record.allocated
+        if containers.pod_level is not None:
+            containers.pod_level.resources = containers.pod_level.allocated
         sync.has_changed = True
 
     def finish(self, containers: Containers, sync: ContainerSync) -> None:
         """Nothing is left to do if all containers that run have what they are allocated."""
         if self.in_progress is None or sync.now < self.due_at or any(map(_differs, resizable(containers))):
+            return
+        if (level := containers.pod_level) is not None and level.resources != level.allocated:
             return
         event = completed_event(_summarized(sync.pod, containers), self.in_progress)
         sync.notes.append(Note(event.type, event.reason, event.message))
@@ -122,19 +126,34 @@ def resizable(containers: Containers) -> Iterator[tuple[Container, ContainerReco
 
 def wants_resize(containers: Containers) -> bool:
     """Whether something else is desired than what is allocated."""
+    level = containers.pod_level
+    if level is not None and level.desired != level.allocated:
+        return True
     return any((container.resources or {}) != record.allocated for container, record in resizable(containers))
 
 
-def allocated_by_container(containers: Containers, pod: Pod) -> Allocated:
+def allocated_by_container(containers: Containers) -> Allocated:
     found = {container.name: record.allocated for container, record in resizable(containers)}
-    return found | {POD_LEVEL: msgspec.json.decode(pod.spec.raw_resources)} if pod.spec.raw_resources else found
+    return found if containers.pod_level is None else found | {POD_LEVEL: containers.pod_level.allocated}
+
+
+def remembered_pod_level(pod: Pod) -> PodLevel | None:
+    """Of a pod with resources of its own: what an earlier process has reported, or else what it asks for."""
+    if not pod.spec.raw_resources:
+        return None
+    desired = msgspec.json.decode(pod.spec.raw_resources)
+    reported = msgspec.json.decode(pod.status.raw_resources) if pod.status.raw_resources else desired
+    is_pending = any(condition.type == PENDING for condition in pod.status.conditions)
+    return PodLevel(reported if is_pending else desired, reported)
 
 
 def memory_error(runtime: ContainerRuntime, pod: Pod, containers: Containers, now: float) -> str:
     """Why memory limits cannot be lowered to what is allocated: more than that is in use."""
     changing = [entry for entry in resizable(containers) if _differs(entry)]
     lowered = {container.name for container, record in changing if _is_memory_lowered(record)}
-    if not lowered:
+    level = containers.pod_level
+    is_pod_lowered = level is not None and _is_memory_lowered(level)
+    if not lowered and not is_pod_lowered:
         return ""
     usages = {
         container.name: runtime.memory_bytes(pod, container, record.state.started_at, now)
@@ -146,6 +165,8 @@ def memory_error(runtime: ContainerRuntime, pod: Pod, containers: Containers, no
     total, used = sum(limit or 0 for limit in limits), sum(usages.values())
     before = [_memory_limit(record.resources) for _, record in resizable(containers)]
     is_lower = None in before or total < sum(limit or 0 for limit in before)
+    if level is not None and (own := _memory_limit(level.allocated)) is not None:
+        limits, total, is_lower = [own], own, is_pod_lowered
     if None not in limits and is_lower and used > total:
         errors.append(f"attempting to set pod memory limit ({total}) below current usage ({used})")
     for container, record in changing:
@@ -163,7 +184,7 @@ def _differs(entry: tuple[Container, ContainerRecord]) -> bool:
     return isinstance(record.state, RunningState) and record.resources != record.allocated
 
 
-def _is_memory_lowered(record: ContainerRecord) -> bool:
+def _is_memory_lowered(record: ContainerRecord | PodLevel) -> bool:
     limit, before = _memory_limit(record.allocated), _memory_limit(record.resources)
     return limit is not None and (before is None or limit < before)
 

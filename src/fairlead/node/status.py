@@ -13,6 +13,7 @@ import msgspec
 from fairlead.api.meta import Condition
 from fairlead.api.objects import Obj
 from fairlead.api.pods import FINISHED, Container, Pod
+from fairlead.golang.quoting import go_quote
 from fairlead.node.containers import ContainerRecord, RunningState, TerminatedState, WaitingState, container_status
 from fairlead.node.resize import RESIZE_CONDITIONS
 from fairlead.node.restarts import init_runs_again, runs_again
@@ -30,6 +31,15 @@ class PodAddresses(msgspec.Struct, frozen=True):  # like `_Verdict` made at ever
 
 
 @dataclass(slots=True)
+class PodLevel:
+    """The resources of a pod as a whole: what it is allocated, what its cgroup has, and what it asks for now."""
+
+    allocated: Obj
+    resources: Obj
+    desired: Obj = field(default_factory=dict)
+
+
+@dataclass(slots=True)
 class Containers:
     """The containers of a pod in the order of its spec, each with its record."""
 
@@ -41,6 +51,8 @@ class Containers:
     has_sandbox: bool = False
     #: The conditions of a resize that is not done.
     resize_conditions: Sequence[Obj] = ()
+    #: Of pods that have resources of their own.
+    pod_level: PodLevel | None = None
 
     @property
     def all(self) -> list[tuple[Container, ContainerRecord]]:
@@ -100,6 +112,10 @@ def pod_status(pod: Pod, containers: Containers, phase_: str, addresses: PodAddr
         status["podIP"], status["podIPs"] = ip, [{"ip": ip}]
     if containers.init:
         status["initContainerStatuses"] = [container_status(*entry, is_init=True) for entry in containers.init]
+    if (level := containers.pod_level) is not None and phase_ not in FINISHED:
+        status["resources"] = level.resources
+        if requests := level.allocated.get("requests"):
+            status["allocatedResources"] = requests
     status["containerStatuses"] = [container_status(*entry) for entry in containers.main]
     return status
 
@@ -120,12 +136,12 @@ _TRUE = _Verdict(True)
 
 
 def _conditions(pod: Pod, containers: Containers, phase_: str, moment: str) -> list[Obj]:
-    ready = _ready(containers, phase_)
+    containers_ready = _ready(containers, phase_)
     verdicts = {
         "PodReadyToStartContainers": _Verdict(containers.has_sandbox and phase_ not in FINISHED),
         "Initialized": _initialized(containers, phase_),
-        "Ready": ready,
-        "ContainersReady": ready,
+        "Ready": _gated(pod, containers_ready),
+        "ContainersReady": containers_ready,
         "PodScheduled": _TRUE,
     }
     known = {condition.type: condition for condition in pod.status.conditions}
@@ -162,6 +178,31 @@ def _ready(containers: Containers, phase_: str) -> _Verdict:
     if unready:
         return _Verdict(False, "ContainersNotReady", f"containers with unready status: {_listed(unready)}")
     return _TRUE
+
+
+def _gated(pod: Pod, containers_ready: _Verdict) -> _Verdict:
+    """A pod that asks for it is ready only when the conditions that it names are true."""
+    if not containers_ready.holds or not pod.spec.raw_readiness_gates:
+        return containers_ready
+    statuses = {condition.type: condition.status for condition in pod.status.conditions}
+    problems = []
+    for gate in pod.spec.readiness_gates:
+        kind, status = go_quote(gate.condition_type), statuses.get(gate.condition_type)
+        if status is None:
+            problems.append(f"corresponding condition of pod readiness gate {kind} does not exist.")
+        elif status != "True":
+            problems.append(f'the status of pod readiness gate {kind} is not "True", but {status}')
+    return _Verdict(False, "ReadinessGatesNotReady", ", ".join(problems)) if problems else _TRUE
+
+
+def is_gate_moved(pod: Pod, containers: Containers) -> bool:
+    """Whether somebody has set a condition that a readiness gate names, so that the pod's own is out of date."""
+    if not pod.spec.raw_readiness_gates:
+        return False
+    shown = next((condition for condition in pod.status.conditions if condition.type == "Ready"), None)
+    wanted = _gated(pod, _ready(containers, phase(pod, containers)))
+    is_same = shown is not None and (shown.status == "True", shown.message) == (wanted.holds, wanted.message)
+    return not is_same
 
 
 def _initialized(containers: Containers, phase_: str) -> _Verdict:

@@ -7,12 +7,13 @@ every request.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+import hashlib
+from dataclasses import dataclass, replace
 from typing import Final
 
 from cryptography import x509
 
-from fairlead.api.users import User
+from fairlead.api.users import CREDENTIAL_ID, User
 from fairlead.caches import LruCache
 from fairlead.runtime.authority import user_of
 from fairlead.runtime.clock import now
@@ -52,6 +53,10 @@ def _holder_of(certificate: bytes) -> _Holder:
     try:
         found = x509.load_der_x509_certificate(certificate)
         times = found.not_valid_before_utc.timestamp(), found.not_valid_after_utc.timestamp()
-        return _Holder(user_of(found.subject), *times)
+        user = user_of(found.subject)
+        if user is not None:
+            credential = f"X509SHA256={hashlib.sha256(certificate).hexdigest()}"
+            user = replace(user, extra=((CREDENTIAL_ID, (credential,)),))
+        return _Holder(user, *times)
     except ValueError:  # a subject that TLS does not look at
         return _Holder(None, 0, 0)

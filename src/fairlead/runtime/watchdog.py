@@ -1,9 +1,9 @@
 """Finds what blocks the event loop: a callback that takes long keeps everything else in the process waiting.
 
 A timer on the loop beats twenty times a second, and a thread samples as often which task runs. If all samples between
-two late beats show the same task, that task blocked the loop: it is counted, and logged by its name, which is the
-component and the object that it works on (`statefulset-controller default/web`). There is no cost per callback, and no
-watchdog in virtual time.
+two late beats show the same task, or so many in a row as the longest turn may have, that task blocked the loop: it is
+counted, and logged by its name, which is the component and the object that it works on (`statefulset-controller
+default/web`). There is no cost per callback, and no watchdog in virtual time.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import FrameType
 from typing import Any, Final
 
@@ -30,6 +31,8 @@ _MOST_LOGGED: Final = 20
 log = logging.getLogger(__name__)
 
 _Task = asyncio.Task[Any] | None
+#: Who held the loop and was never seen.
+_UNKNOWN: Final = "unknown"
 
 
 def working_on(component: str, name: str) -> None:
@@ -74,15 +77,27 @@ def watched(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
         thread.join()
 
 
+@dataclass(slots=True)
+class _Turn:
+    """A task, or a callback without one, as long as it was seen in a row."""
+
+    task: _Task
+    looks: int = 0
+    #: The source line where it was seen last.
+    where: str = ""
+
+    @property
+    def seconds(self) -> float:
+        return self.looks * _BEAT_SECONDS
+
+
 class _Watchdog:
     def __init__(self, loop: asyncio.AbstractEventLoop, thread: int) -> None:
         self._loop, self._thread = loop, thread
         self._stopped = threading.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._beat_at, self._worked = time.monotonic(), time.process_time()
-        self._seen: list[_Task] = []  # the tasks sampled since the last beat, each once
-        self._looks = 0  # samples since the last beat
-        self._where = ""  # the source line of the last sample
+        self._turns: list[_Turn] = []  # since the last beat
         self._logged_at: dict[str, float] = {}  # by name, when it was last logged
 
     def stop(self) -> None:
@@ -98,18 +113,24 @@ class _Watchdog:
         gap = now - self._beat_at - _BEAT_SECONDS
         if gap > LONGEST_SECONDS:
             self._report(gap, worked - self._worked)
-        self._beat_at, self._worked, self._seen, self._looks = now, worked, [], 0
+        self._beat_at, self._worked, self._turns = now, worked, []
         self._timer = self._loop.call_later(_BEAT_SECONDS, self.beat)
 
     def _report(self, gap: float, worked: float) -> None:
-        seen = self._seen
-        if len(seen) > 1:
-            return  # many short callbacks: none of them blocked it
-        if worked < gap / 2 and self._looks * _BEAT_SECONDS < gap / 2:
+        turns = self._turns
+        if worked < gap / 2 and sum(turn.seconds for turn in turns) < gap / 2:
             return  # neither the loop nor this thread ran: the process was suspended, or the machine overloaded
-        name = _name(seen[0]) if seen else "unknown"
-        HOLDS.add(name.partition(" ")[0], gap)
-        self._tell(name, "%s held the event loop for %.1f s (%.1f s of CPU), %s", name, gap, worked, self._where)
+        if len(turns) > 1:
+            tasks = [turn for turn in turns if turn.task is not None and turn.seconds > LONGEST_SECONDS]
+            for turn in tasks:  # none: many short ones, of which none blocked it
+                self._hold(turn.task, turn.seconds, turn.seconds, turn.where)
+        else:
+            self._hold(turns[0].task if turns else _UNKNOWN, gap, worked, turns[0].where if turns else "")
+
+    def _hold(self, task: _Task | str, seconds: float, worked: float, where: str) -> None:
+        name = task if isinstance(task, str) else _name(task)
+        HOLDS.add(name.partition(" ")[0], seconds)
+        self._tell(name, "%s held the event loop for %.1f s (%.1f s of CPU), %s", name, seconds, worked, where)
 
     # -- in the thread
 
@@ -125,13 +146,13 @@ class _Watchdog:
         frame = sys._current_frames().get(self._thread)
         if since != self._beat_at:
             return  # the loop beat meanwhile
-        self._looks += 1
-        if task not in self._seen:
-            self._seen.append(task)
-        self._where = _location(frame)
-        if time.monotonic() - since > _ENDLESS_SECONDS and len(self._seen) == 1:
+        if not self._turns or self._turns[-1].task is not task:
+            self._turns.append(_Turn(task))
+        turn = self._turns[-1]
+        turn.looks, turn.where = turn.looks + 1, _location(frame)
+        if turn.seconds > _ENDLESS_SECONDS and (task is not None or len(self._turns) == 1):
             name = _name(task)
-            self._tell(name, "%s has been holding the event loop for %.1f s, %s", name, _ENDLESS_SECONDS, self._where)
+            self._tell(name, "%s has been holding the event loop for %.1f s, %s", name, _ENDLESS_SECONDS, turn.where)
 
     def _tell(self, name: str, text: str, *values: object) -> None:
         now = time.monotonic()

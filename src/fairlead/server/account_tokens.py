@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from fairlead.api.encoded import Encoded
 from fairlead.api.meta import Object, View
-from fairlead.api.users import AccountName, User
+from fairlead.api.users import CREDENTIAL_ID, AccountName, User
 from fairlead.caches import LruCache
 from fairlead.golang.quoting import go_quote
 from fairlead.runtime import rng
@@ -105,6 +105,8 @@ class AccountTokens:
         self._finder = finder
         self._given: ec.EllipticCurvePrivateKey | None = None
         self._good: LruCache[str, Claims] = LruCache(_MOST_REMEMBERED)
+        #: Told of each use of a token that lies in a Secret: namespace and name.
+        self.on_secret_used: Callable[[str, str], None] | None = None
 
     @cached_property
     def _key(self) -> ec.EllipticCurvePrivateKey:
@@ -175,9 +177,11 @@ class AccountTokens:
         if claims.sub != name.user_name:
             raise InvalidToken(UNKNOWN)
         self._check("serviceaccounts", account.serviceaccount, account.namespace)
-        extra = {"authentication.kubernetes.io/credential-id": (f"JTI={claims.jti}",)}
+        extra = {CREDENTIAL_ID: (f"JTI={claims.jti}",)}
         if account.secret is not None:
             self._check("secrets", account.secret, account.namespace)
+            if self.on_secret_used is not None:
+                self.on_secret_used(account.namespace, account.secret.name)
         if account.pod is not None:
             self._check("pods", account.pod, account.namespace)
             extra["authentication.kubernetes.io/pod-name"] = (account.pod.name,)
@@ -212,11 +216,12 @@ class AccountTokens:
         return {"keys": [{"use": "sig", "kid": self.key_id, "alg": _ALGORITHM, **self._jwk}]}
 
     @staticmethod
-    def discovery() -> dict[str, Any]:
-        """The OpenID configuration of the issuer."""
+    def discovery(address: str) -> dict[str, Any]:
+        """The OpenID configuration of the issuer. The keys are where the server can be reached: the
+        name of the issuer leads there from within a cluster alone."""
         return {
             "issuer": ISSUER,
-            "jwks_uri": f"{ISSUER}/openid/v1/jwks",
+            "jwks_uri": f"https://{address}/openid/v1/jwks",
             "response_types_supported": ["id_token"],
             "subject_types_supported": ["public"],
             "id_token_signing_alg_values_supported": [_ALGORITHM],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 
-from fairlead.api.builtin import RESOURCES
+from fairlead.api.builtin import COMPONENT_STATUSES, RESOURCES
 from fairlead.api.encoded import beginning
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
@@ -36,6 +36,8 @@ from fairlead.server.nodes.agents import NodeAgents
 from fairlead.server.nodes.resource_metrics import NodeMetricsKind, PodMetricsKind
 from fairlead.server.registry import flow_control
 from fairlead.server.registry.bootstrap import bootstrap
+from fairlead.server.registry.cluster_addresses import ClusterAddresses
+from fairlead.server.registry.component_statuses import ComponentStatuses
 from fairlead.server.registry.custom_kinds import CustomKinds
 from fairlead.server.registry.default_policy import reconcile
 from fairlead.server.registry.expiry import EventExpiry
@@ -72,8 +74,13 @@ class Server:
         self.registry.observers.update(self.fairness.observers)
         self._expiry = EventExpiry(self.registry)
         self._namespaces = SystemNamespaces(self.registry)
+        self._cluster_addresses = ClusterAddresses(self.registry)
         #: Which other servers answer for versions of groups.
         self.aggregator = Aggregator(self.registry)
+        statuses = self.registry.catalogue.stored(COMPONENT_STATUSES.qualified)
+        assert statuses is not None
+        self.component_statuses = ComponentStatuses(store, statuses)
+        self.registry.unstored[COMPONENT_STATUSES.qualified] = self.component_statuses
         self._custom_kinds = CustomKinds(self.registry)
         self._policy_types = PolicyTypes(self.registry)
         self.metrics.served.add(*storage_families(self.registry.catalogue, store))
@@ -116,6 +123,7 @@ class Server:
         await self._custom_kinds.load_definitions()
         registry.recall()
         await bootstrap(registry)
+        await self._cluster_addresses.settle()
         await asyncio.gather(reconcile(registry, further_policy), flow_control.settle(registry, self.fairness))
         await self.aggregator.settle()
         if self.is_new:  # nobody has seen anything yet that they could go on from
@@ -134,7 +142,7 @@ class Server:
             row = kind.resource
             measured = catalogue.stored(kind.measured.qualified)
             assert measured is not None
-            self.registry.measured[row.qualified] = kind(agents, measured)
+            self.registry.unstored[row.qualified] = kind(agents, measured)
             served = Served(row, _ORDINARY, Cache(row.qualified))
             prefix = beginning(row.kind, row.api_version)
             served.versions = {row.api_version: ServedVersion(row, lambda obj: [], prefix=prefix)}
@@ -149,6 +157,7 @@ class Server:
                 group.create_task(self._expiry.run(), name="event expiry")
                 group.create_task(self._policy_types.run(), name="policy types")
                 group.create_task(self._namespaces.run(), name="system namespaces")
+                group.create_task(self._cluster_addresses.run(), name="cluster addresses")
                 group.create_task(flow_control.keep(self.registry, self.fairness), name="flow control")
         finally:
             await self.registry.webhooks.close()

@@ -12,7 +12,8 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from fairlead.api.builtin import NODES, PODS
+from fairlead.api.builtin import NODES, PERSISTENT_VOLUME_CLAIMS, PODS
+from fairlead.api.claims import PersistentVolumeClaim
 from fairlead.api.event_types import NORMAL, WARNING
 from fairlead.api.meta import Versioned
 from fairlead.api.nodes import Node
@@ -90,7 +91,11 @@ class Fleet:
         self._as_node, self._overuse = as_node, overuse.refuse
         self._allocations: dict[str, NodeAllocation] = {}  # by node; its keys are the nodes of the fleet
         self._leases = Leases(as_node, lambda: self._allocations) if heartbeats else None
-        self._kubelets = Kubelets(configurations or NodeConfigurations(), self._record_of_node)
+        self._kubelets = Kubelets(
+            configurations or NodeConfigurations(),
+            self._record_of_node,
+            lambda node: self.machines.pods_memory_bytes(node),
+        )
         self._registration = Registration(api, as_node, nodes, self._leases, self._kubelets)
         for name, node in self._registration.manifests.items():
             self._take(name, _allocatable(node))
@@ -104,7 +109,18 @@ class Fleet:
         profiles = Profiles()
         follow(profiles, informers, self._events, self._usage_changed)
         configured, evict_first = self._kubelets.configured, overuse.evict_first
-        self.machines = Machines(as_node, self, self._events, profiles, configured, self._pods.get, evict_first)
+        self._claims = informers.of(PERSISTENT_VOLUME_CLAIMS, PersistentVolumeClaim)
+        self.machines = Machines(
+            as_node,
+            self,
+            self._events,
+            profiles,
+            configured,
+            self._pods.get,
+            self._claim_capacity,
+            self._record_of_node,
+            evict_first,
+        )
         self._runtime = SimulatedRuntime(self.machines.memory_exit, self.machines.memory_bytes)
         self._resizes = PendingResizes(self._resize_terms)
         self._config_sources = ConfigSources(as_node, informers, self._queue.add, assumed_sources)
@@ -233,7 +249,7 @@ class Fleet:
         self._config_sources.settle(pod, run.needs, is_waiting=run.is_starting)
         if next_.wants_resize and self._resize(pod, moment):
             next_ = run.step(pod, self._addresses(pod, run), moment, found)
-        self.machines.put_pod(pod, run)
+        self.machines.put_pod(run.in_force(pod), run)
         if next_.status is not None:
             await self._report(pod, run, next_.status)
         self._record(pod, run.reported())
@@ -304,7 +320,8 @@ class Fleet:
             self._make_room(pod, admission.preempted)
             return self._waits_for_room(pod)
         if self._events:
-            self._events.of_pod(pod, WARNING, refusal.reason, refusal.message)
+            evidence = self.machines.pressure(pod.spec.node_name) if refusal.reason == EVICTED else {}
+            self._events.of_pod(pod, WARNING, refusal.reason, refusal.message, evidence)
         await self._report(pod, run, refusal.status() | {"startTime": timestamp()})
         return True
 
@@ -328,6 +345,9 @@ class Fleet:
             if self._events:
                 self._events.of_pod(doomed, WARNING, PREEMPTING, MESSAGE)
             self._queue.add(doomed.metadata.key)
+
+    def _claim_capacity(self, key: str) -> int | None:
+        return None if (claim := self._claims.get(key)) is None else claim.capacity.units
 
     def _usage_changed(self, namespace: str) -> None:
         """A usage profile of the namespace is another one now."""

@@ -31,8 +31,14 @@ _DEFAULT: Final = NodeSettings(_EMPTY, start_settings(_EMPTY.configuration, 1))
 class Kubelets:
     """What each node runs with; `record` is told of the events of a node."""
 
-    def __init__(self, configurations: NodeConfigurations, record: Callable[[Node, NodeEvent], None]) -> None:
-        self._configurations, self._record = configurations, record
+    def __init__(
+        self,
+        configurations: NodeConfigurations,
+        record: Callable[[Node, NodeEvent], None],
+        pods_memory_bytes: Callable[[str], int] = lambda node: 0,
+    ) -> None:
+        """`pods_memory_bytes`: what the pods of a node use."""
+        self._configurations, self._record, self._pods_memory_bytes = configurations, record, pods_memory_bytes
         self._keys: dict[str, tuple[ConfigurationKey, str]] = {}  # by node: what it was last started with
         self._settings: dict[str, NodeSettings] = {}  # by node
 
@@ -78,7 +84,7 @@ class Kubelets:
     def _start(self, key: ConfigurationKey, node: Node) -> None:
         settings = self._configurations.settings(key, node)
         if self._configurations.is_stated(key):
-            plan = self._configurations.plan(key, node)
+            plan = self._configurations.plan(key, node, self._pods_memory_bytes(node.metadata.name))
             for event in (STARTING, *plan.events):
                 self._record(node, event)
             if plan.problem:

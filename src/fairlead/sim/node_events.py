@@ -10,7 +10,28 @@ from fairlead.api.objects import Obj
 from fairlead.api.pods import Pod
 from fairlead.api.references import reference
 from fairlead.api.verbs import Api
-from fairlead.client.events import EventRecorder
+from fairlead.client.events import SPAM_BURST, SPAM_REFILL_PER_SECOND, EventRecorder
+from fairlead.runtime.token_bucket import TokenBucket
+
+#: Of pods that a cgroup of several kills: a node may have a hundred.
+_KILLS_PER_SECOND, _KILL_BURST = 25 * SPAM_REFILL_PER_SECOND, 4 * SPAM_BURST
+
+
+class WarningLimits:
+    """How often one kubelet may warn of its node and of kills; it goes with the node.
+
+    A recorder limits what is told of each object that it remembers, and a fleet has more nodes and pods than that.
+    """
+
+    def __init__(self, now: float) -> None:
+        self._of_node = TokenBucket(SPAM_REFILL_PER_SECOND, SPAM_BURST, now)
+        self._of_kills = TokenBucket(_KILLS_PER_SECOND, _KILL_BURST, now)
+
+    def may_warn(self, now: float) -> bool:
+        return self._of_node.take(now)
+
+    def may_tell_kill(self, now: float) -> bool:
+        return self._of_kills.take(now)
 
 
 class NodeEvents(EventRecorder):

@@ -7,7 +7,7 @@ share what is worked out for them: thousands of them have a handful of configura
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from fairlead.api.nodes import Node
@@ -19,6 +19,7 @@ from fairlead.golang import yaml as goyaml
 from fairlead.node.allocatable import EPHEMERAL_STORAGE, allocatable, capacity, over_reserved, reserved
 from fairlead.node.configuration.errors import Stage, StartupError
 from fairlead.node.configuration.load import Configured, configure
+from fairlead.node.declared_features import declared_features
 from fairlead.node.plan import NodePlan, node_plan
 from fairlead.node.startup import StartSettings, start_settings
 from fairlead.sim.behaviour import PREFIX
@@ -32,6 +33,7 @@ MISSING_CGROUPS: Final = PREFIX + "missing-cgroups"
 
 _LONGEST_DOCUMENT: Final = 64 << 10
 _REMEMBERED: Final = 256
+_NO_SWAP: Final = "memorySwap.swapBehavior LimitedSwap does nothing: simulated machines have no swap"
 #: On so many no list of CPUs is too long.
 _MOST_CPUS: Final = 1 << 20
 
@@ -117,16 +119,23 @@ class NodeConfigurations:
         configured = self.configured(key)
         return NodeSettings(configured, start_settings(configured.configuration, hardware_of(node).machine.cpus))
 
-    def plan(self, key: ConfigurationKey, node: Node) -> NodePlan:
-        """What the kubelet does when it starts; StartupError if that ends it at once."""
+    def plan(self, key: ConfigurationKey, node: Node, pods_memory_bytes: int = 0) -> NodePlan:
+        """What the kubelet does when it starts, with pods that use so much; StartupError if that ends it at once."""
         missing = tuple(map(str.strip, node.metadata.annotations.get(MISSING_CGROUPS, "").split(",")))
-        return node_plan(self.configured(key), hardware_of(node).machine, missing)
+        return node_plan(self.configured(key), hardware_of(node).machine, missing, pods_memory_bytes)
 
     def completed(self, manifest: Obj) -> Obj:
+        """The manifest with what its kubelet publishes; StartupError where that would not start."""
+        completed = self._with_allocatable(manifest)
+        meta, status = completed.get("metadata") or {}, completed.get("status") or {}
+        configured = self.configured(self.key(meta.get("labels") or {}, meta.get("annotations") or {}))
+        return {**completed, "status": {**status, "declaredFeatures": declared_features(configured)}}
+
+    def _with_allocatable(self, manifest: Obj) -> Obj:
         """The manifest with what its kubelet makes of its capacity, unless it states what the node may give away.
 
         A node that comes with a configuration of its own and gives away all that it has (what an API server fills in)
-        states nothing. StartupError where the kubelet would not start.
+        states nothing.
         """
         meta, status = manifest.get("metadata") or {}, manifest.get("status") or {}
         annotations, stated = meta.get("annotations") or {}, status.get("capacity") or {}
@@ -154,9 +163,13 @@ class NodeConfigurations:
         if version not in ("1", "2"):
             raise StartupError(Stage.START, f"{CGROUP_VERSION}: {version!r} is neither 1 nor 2")
         if key.document is not None:
-            return configure(_document(key.document), cgroup_version=int(version), path=KUBELET_CONFIG)
-        document, path = (key.group.document, key.group.path) if key.group else ({}, "")
-        return configure(document, self._flags, cgroup_version=int(version), path=path)
+            configured = configure(_document(key.document), cgroup_version=int(version), path=KUBELET_CONFIG)
+        else:
+            document, path = (key.group.document, key.group.path) if key.group else ({}, "")
+            configured = configure(document, self._flags, cgroup_version=int(version), path=path)
+        if configured.configuration.swap_behavior != "LimitedSwap":
+            return configured
+        return replace(configured, warnings=(*configured.warnings, _NO_SWAP))
 
 
 def published(configured: Configured, stated: Mapping[str, str]) -> NodeResources:

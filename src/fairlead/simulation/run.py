@@ -2,71 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Unpack
+from typing import Unpack
 
 from fairlead.api.builtin import EVENTS, PODS
 from fairlead.api.objects import Obj
 from fairlead.api.pods import Pod
 from fairlead.client.informer import Informers
-from fairlead.compose import Settings, simulation
+from fairlead.compose import Settings
 from fairlead.runtime import rng
 from fairlead.runtime.clock import now
 from fairlead.runtime.loops import DEFAULT_EPOCH, run_virtual
-from fairlead.server.registry.registry import UserApi
 from fairlead.sim import openb
-from fairlead.sim.machine.machines import Machines
 from fairlead.sim.manifests import latest_date
 from fairlead.sim.openb import Arrival
-from fairlead.sim.replay import Endings, arrive
-from fairlead.sim.report import RunObserver
 from fairlead.simulation.moments import Duration, Moment, moment_of, seconds_of
 from fairlead.simulation.objects import Objects
 from fairlead.simulation.options import ClusterOptions, Source, objects_of, virtual_settings_of
 from fairlead.simulation.tables import Event, Events, Pods, event_row, pod_row
-
-#: Whose controllers look again and again for as long as there is one.
-RESTLESS: Final = frozenset({"CronJob", "HorizontalPodAutoscaler"})
-
-
-class RecordedRun:
-    """A cluster in virtual time whose run is recorded from the start."""
-
-    def __init__(self, api: UserApi, informers: Informers, machines: Sequence[Machines]) -> None:
-        self.api, self.informers = api, informers
-        self.observer, self._endings = RunObserver(informers, *machines), Endings(informers)
-
-    async def play(
-        self, coming: Sequence[Arrival], limit: float | None, on_arrival: Callable[[int, float], None]
-    ) -> float:
-        """Let pods arrive until nothing is left to happen, or for so many seconds; returns when that was."""
-        try:
-            async with asyncio.timeout(limit):
-                await arrive(self.api, coming, on_arrival)
-                if limit is not None:
-                    await asyncio.Event().wait()  # even if nothing happens now: a CronJob may be due later
-                await self._endings.settled()
-                return self.observer.last_event  # after it nothing happened but waiting
-        except TimeoutError:
-            return now()  # the limit is an end like any other
-
-
-@asynccontextmanager
-async def recorded(settings: Settings) -> AsyncIterator[RecordedRun]:
-    machines: list[Machines] = []
-    async with simulation(replace(settings, on_machines=machines.append)) as (api, informers):
-        run = RecordedRun(api, informers, machines)
-        record = run.observer.record
-        recording = asyncio.create_task(record.run()) if record is not None else None
-        try:
-            yield run
-        finally:
-            if recording is not None:
-                recording.cancel()
+from fairlead.study.recorded import RESTLESS, recorded
 
 
 @dataclass(frozen=True, slots=True)

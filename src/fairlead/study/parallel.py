@@ -10,13 +10,14 @@ from dataclasses import replace
 
 from fairlead.study.changes.document import Change
 from fairlead.study.outcome import Outcome
-from fairlead.study.run import Progress, Scene, play
+from fairlead.study.recorded import OnArrival
+from fairlead.study.run import Scene, play
 
 #: What the forked processes have inherited: nothing of it is copied or sent.
 _inherited: list[tuple[Scene, Sequence[Change]]] = []
 
 
-def play_all(scene: Scene, changes: Sequence[Change], progress: Progress) -> list[Outcome]:
+def play_all(scene: Scene, changes: Sequence[Change], progress: OnArrival) -> list[Outcome]:
     """The outcomes in the order of the changes. Raises what `play` raises of the first that fails."""
     workers = min(len(changes), os.cpu_count() or 1)
     if workers < 2 or "fork" not in multiprocessing.get_all_start_methods():

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fairlead.api.builtin import RESOURCE_QUOTAS
-from fairlead.api.verbs import Api
-from fairlead.client.informer import Informers
-from fairlead.compose import Settings, simulation
+from fairlead.compose import Settings
 from fairlead.runtime import rng
 from fairlead.runtime.clock import now
 from fairlead.runtime.loops import run_virtual
@@ -18,19 +16,15 @@ from fairlead.sim.attribution import Attribution
 from fairlead.sim.costs import NodeCosts
 from fairlead.sim.fairness_record import FairnessRecord
 from fairlead.sim.histories import PodHistories
-from fairlead.sim.machine.machines import Machines
 from fairlead.sim.openb import Arrival
-from fairlead.sim.replay import ArrivalRefused, Endings, arrive
-from fairlead.sim.report import RunObserver
+from fairlead.sim.replay import ArrivalRefused
 from fairlead.study import outcome
 from fairlead.study.changes.carry_out import carry_out
 from fairlead.study.changes.document import Change, Step
 from fairlead.study.changes.errors import ChangeError
 from fairlead.study.changes.world import World
 from fairlead.study.outcome import Fairness, Outcome, StepDone
-
-#: Told how many pods have arrived, and the seconds of virtual time.
-Progress = Callable[[int, float], None]
+from fairlead.study.recorded import OnArrival, RecordedRun, recorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +40,11 @@ class Scene:
     seed: int = 1
 
 
-def play(scene: Scene, change: Change, progress: Progress) -> Outcome:
+def play(scene: Scene, change: Change, progress: OnArrival) -> Outcome:
     """One variant, from the beginning to the end. Raises ChangeError, ArrivalRefused."""
-    rng.seed(scene.seed)
     try:
-        return run_virtual(_play(scene, change, progress), scene.epoch)
+        with rng.seeded(scene.seed):
+            return run_virtual(_play(scene, change, progress), scene.epoch)
     except BaseExceptionGroup as group:
         raise _told(group) from None
 
@@ -64,52 +58,43 @@ def _told(group: BaseExceptionGroup) -> BaseException:
     return group
 
 
-async def _play(scene: Scene, change: Change, progress: Progress) -> Outcome:
-    machines: list[Machines] = []
-    settings = replace(scene.settings, on_machines=machines.append)
+async def _play(scene: Scene, change: Change, progress: OnArrival) -> Outcome:
+    settings = scene.settings
     if change.scheduler is not None:
         settings = replace(settings, scheduling=change.scheduler)
-    async with simulation(settings) as (api, informers):
+    async with recorded(settings) as run:
         keep_started()
-        world = World(api, informers)
-        watching = _Watching(api, informers, machines, world, has_arbitrator=settings.arbitrator)
-        async with asyncio.TaskGroup() as beside:
-            side = [beside.create_task(part) for part in watching.parts]
-            try:
-                end = await _until_over(scene, change, watching, progress)
-            finally:
-                for task in side:
-                    task.cancel()
+        world = World(run.api, run.informers)
+        watching = _Watching(run, world, has_arbitrator=settings.arbitrator)
+        listening = asyncio.create_task(watching.attribution.run(run.api))
+        try:
+            end = await _until_over(scene, change, watching, progress)
+        finally:
+            listening.cancel()
         return await watching.outcome(change, now() if end is None else end)
 
 
 class _Watching:
     """Everything that keeps record of a run."""
 
-    def __init__(
-        self, api: Api, informers: Informers, machines: Sequence[Machines], world: World, *, has_arbitrator: bool
-    ) -> None:
-        self.api, self.informers, self.world = api, informers, world
-        self.observer = RunObserver(informers, *machines)
-        self.histories, self.attribution = PodHistories(informers), Attribution()
-        self.endings, self.costs = Endings(informers), NodeCosts(informers, world.prices)
-        self.fairness = FairnessRecord(informers) if has_arbitrator else None
+    def __init__(self, run: RecordedRun, world: World, *, has_arbitrator: bool) -> None:
+        self.run, self.world = run, world
+        self.histories, self.attribution = PodHistories(run.informers), Attribution()
+        self.costs = NodeCosts(run.informers, world.prices)
+        self.fairness = FairnessRecord(run.informers) if has_arbitrator else None
         self.steps: list[StepDone] = []
-        self.parts = [self.attribution.run(api)]
-        if self.observer.record is not None:
-            self.parts.append(self.observer.record.run())
 
     def on_step(self, step: Step) -> None:
         self.steps.append(StepDone(now(), step.action.text))
 
     async def outcome(self, change: Change, end: float) -> Outcome:
         pods = outcome.attributed(self.histories, self.attribution)
-        quotas = [item.obj() for item in (await self.api.list(RESOURCE_QUOTAS)).items]
+        quotas = [item.obj() for item in (await self.run.api.list(RESOURCE_QUOTAS)).items]
         return Outcome(
             change.name,
-            self.observer.began,
+            self.run.observer.began,
             end,
-            self.observer.summary(self.informers, end),
+            self.run.observer.summary(self.run.informers, end),
             outcome.notable(pods, end),
             placed=sum(map(outcome.is_placed, pods)),
             waiting=sum(pod.is_waiting for pod in pods),
@@ -130,11 +115,12 @@ class _Watching:
         return [Fairness(namespace, *shares) for namespace, shares in means.items()]
 
 
-async def _until_over(scene: Scene, change: Change, watching: _Watching, progress: Progress) -> float | None:
+async def _until_over(scene: Scene, change: Change, watching: _Watching, progress: OnArrival) -> float | None:
     """Returns when nothing was left to happen, or None where the limit came first."""
     done = asyncio.Event()
     changing = asyncio.create_task(carry_out(change.steps, watching.world, watching.on_step, done))
-    arriving = asyncio.create_task(_run_out(scene, watching, done, progress))
+    coming = watching.run.run_out(scene.arrivals, progress, rests=scene.limit is None, after=done)
+    arriving = asyncio.create_task(coming)
     try:
         async with asyncio.timeout(scene.limit):
             await asyncio.wait([changing, arriving], return_when=asyncio.FIRST_EXCEPTION)
@@ -142,19 +128,10 @@ async def _until_over(scene: Scene, change: Change, watching: _Watching, progres
                 if task.done():
                     task.result()
             await arriving
-        return watching.observer.last_event  # after it nothing happened but waiting
+        return watching.run.observer.last_event  # after it nothing happened but waiting
     except TimeoutError:
         return None  # the limit is an end like any other
     finally:
         for task in (changing, arriving):
             task.cancel()
         await asyncio.gather(changing, arriving, return_exceptions=True)
-
-
-async def _run_out(scene: Scene, watching: _Watching, done: asyncio.Event, progress: Progress) -> None:
-    """Let everything arrive, and then return once nothing is left to happen; never where there is a limit."""
-    await arrive(watching.world.api, scene.arrivals, progress)
-    await done.wait()
-    if scene.limit is not None:
-        await asyncio.Event().wait()  # even if nothing happens now: a CronJob may be due later
-    await watching.endings.settled()

@@ -7,4 +7,7 @@ import pytest
 #: The oldest and newest that we promise, the compatibility version, and the one before server-side changes of 1.34.
 MINORS = ("1.30", "1.33", "1.36", "1.37")
 
+#: Those between: one look at each.
+OTHER_MINORS = ("1.31", "1.32", "1.34", "1.35")
+
 every_kubectl = pytest.mark.parametrize("minor", MINORS)

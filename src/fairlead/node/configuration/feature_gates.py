@@ -12,8 +12,11 @@ from typing import Final
 
 CPU_QUOTA_PERIOD: Final = "CustomCPUCFSQuotaPeriod"
 CRASH_LOOP_MAX: Final = "KubeletCrashLoopBackOffMax"
+EXCLUSIVE_CPUS_RESIZE: Final = "InPlacePodVerticalScalingExclusiveCPUs"
 MEMORY_QOS: Final = "MemoryQoS"
+NODE_DECLARED_FEATURES: Final = "NodeDeclaredFeatures"
 NODE_SWAP: Final = "NodeSwap"
+POD_LEVEL_RESIZE: Final = "InPlacePodLevelResourcesVerticalScaling"
 POD_LEVEL_RESOURCES: Final = "PodLevelResources"
 PULLED_SECRET_IMAGES: Final = "KubeletEnsureSecretPulledImages"
 QOS_RESERVED: Final = "QOSReserved"
@@ -26,7 +29,7 @@ _ALPHA: Final = """
     DRADeviceTaints DRAExtendedResource DRAPartitionableDevices EventedPLEG GangScheduling GenericWorkload
     HPAScaleToZero InPlacePodVerticalScalingExclusiveCPUs InPlacePodVerticalScalingExclusiveMemory
     InTreePluginPortworxUnregister KubeletInUserNamespace LoggingAlphaOptions MemoryQoS MutablePVNodeAffinity
-    MutablePodResourcesForSuspendedJobs MutableSchedulingDirectivesForSuspendedJobs NodeDeclaredFeatures
+    MutablePodResourcesForSuspendedJobs MutableSchedulingDirectivesForSuspendedJobs
     PodAndContainerStatsFromCRI PodLogsQuerySplitStreams QOSReserved ReduceDefaultCrashLoopBackOffDecay
     RelaxedServiceNameValidation ResourceHealthStatus RestartAllContainersOnContainerExits RuntimeClassInImageCriApi
     StorageCapacityScoring StorageVersionAPI StrictIPCIDRValidation TaintTolerationComparisonOperators
@@ -51,8 +54,9 @@ _BETA_ON: Final = """
     KubeletFineGrainedAuthz KubeletPSI KubeletPodResourcesDynamicResources KubeletPodResourcesGet
     KubeletSeparateDiskGC KubeletServiceAccountTokenForCredentialProviders ListFromCacheSnapshot LoggingBetaOptions
     MatchLabelKeysInPodTopologySpread MatchLabelKeysInPodTopologySpreadSelectorMerge MaxUnavailableStatefulSet
-    MutableCSINodeAllocatableCount NominatedNodeNameForExpectation OpenAPIEnums OpportunisticBatching
-    PodDeletionCost PodLevelResources PodReadyToStartContainersCondition PodTopologyLabelsAdmission
+    MutableCSINodeAllocatableCount NodeDeclaredFeatures NominatedNodeNameForExpectation OpenAPIEnums
+    OpportunisticBatching PodDeletionCost PodLevelResources PodReadyToStartContainersCondition
+    PodTopologyLabelsAdmission
     PortForwardWebsockets PreventStaticPodAPIReferences ProcMountType ReloadKubeletServerCertificateFile
     RemoteRequestHeaderUID RotateKubeletServerCertificate SELinuxChangePolicy SELinuxMountReadWriteOncePod
     SchedulerAsyncAPICalls SchedulerAsyncPreemption SchedulerPopFromBackoffQ ServiceAccountNodeAudienceRestriction

@@ -14,6 +14,7 @@ from fairlead.api.quantity import ZERO, Quantity, parse
 from fairlead.node.critical import is_critical
 from fairlead.node.eviction.signals import MEMORY, STORAGE
 from fairlead.node.requests import resource_request
+from fairlead.node.volume_media import Medium, medium_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ def candidate(pod: Obj) -> Candidate:
         container_requests=_container_requests(spec),
         storage_limit=storage_limit,
         container_storage_limits=dict(_container_storage_limits(spec)),
-        local_volumes=tuple(volume["name"] for volume in volumes if _is_local(volume)),
+        local_volumes=tuple(volume["name"] for volume in volumes if medium_of(volume) is Medium.DISK),
         empty_dir_limits=empty_dir_limits,
         has_storage_limits=storage_limit is not None or bool(empty_dir_limits),
     )
@@ -84,13 +85,6 @@ def _container_storage_limits(spec: Obj) -> Iterator[tuple[str, Quantity]]:
         limits = parsed((container.get("resources") or {}).get("limits") or {})
         if limit := limits.get(STORAGE, ZERO):
             yield container["name"], limit
-
-
-def _is_local(volume: Obj) -> bool:
-    """Whether what is written to it fills the node's disk."""
-    empty_dir = volume.get("emptyDir")
-    is_on_disk = empty_dir is not None and not empty_dir.get("medium")
-    return is_on_disk or any(volume.get(kind) is not None for kind in ("hostPath", "gitRepo", "configMap"))
 
 
 def _empty_dir_limits(volumes: Iterable[Obj]) -> Iterator[tuple[str, Quantity]]:

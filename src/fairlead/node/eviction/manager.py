@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 
 from fairlead.api.objects import Obj
 from fairlead.node.eviction.candidates import Candidate, MeasuredPod
-from fairlead.node.eviction.local_storage import over_limits
+from fairlead.node.eviction.local_storage import Excess, over_limits
 from fairlead.node.eviction.messages import EVICTED, eviction_message
 from fairlead.node.eviction.ranking import Overuse, Usages, first_victim
 from fairlead.node.eviction.reclaim import Reclaim, reclaims
@@ -45,12 +45,16 @@ class Eviction:
     """A pod that has to go."""
 
     candidate: Candidate
+    #: Of a threshold, or of a limit of local storage.
+    signal: str
     message: str
     grace_seconds: int
     #: Of the event; None if there are none to make.
     annotations: Mapping[str, str] | None = None
     #: Whether the node is short of something, which the pod's conditions then say.
     is_disruption: bool = True
+    #: The limit of local storage that it exceeds, if it goes for that.
+    excess: Excess | None = None
 
     def status(self) -> Obj:
         return {"phase": "Failed", "reason": EVICTED, "message": self.message}
@@ -127,7 +131,10 @@ def eviction_pass(
     if settings.local_storage_limits:
         limits = over_limits(inputs.storage_limited, inputs.filesystems)
         evictions = tuple(
-            Eviction(candidate, message, IMMEDIATE_GRACE_SECONDS, is_disruption=False) for candidate, message in limits
+            Eviction(
+                candidate, excess.signal, excess.message, IMMEDIATE_GRACE_SECONDS, is_disruption=False, excess=excess
+            )
+            for candidate, excess in limits
         )
         if evictions:
             return PassOutcome(state, evictions=evictions)
@@ -201,7 +208,7 @@ def _victim(
     candidate, usage = victim
     message, annotations = eviction_message(RESOURCE[target.signal], candidate, usage, due, observations)
     grace_seconds = IMMEDIATE_GRACE_SECONDS if target.is_hard else _soft_grace(candidate, maximum_grace_seconds)
-    return Eviction(candidate, message, grace_seconds, annotations)
+    return Eviction(candidate, target.signal, message, grace_seconds, annotations)
 
 
 def _soft_grace(candidate: Candidate, maximum_grace_seconds: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -14,6 +15,9 @@ from fairlead.node.eviction.thresholds import Threshold
 EVICTED: Final = "Evicted"
 #: Reason of the node's event.
 THRESHOLD_MET: Final = "EvictionThresholdMet"
+
+#: Finds the conditions in what is said of them.
+NODE_HAD_CONDITION: Final = re.compile(r"The node had condition: \[([^\]]*)\]")
 
 OFFENDING_CONTAINERS: Final = "offending_containers"
 OFFENDING_CONTAINERS_USAGE: Final = "offending_containers_usage"

@@ -13,6 +13,8 @@ from fairlead.node.stats.exposition import COUNTER, GAUGE, Family, Sample, text_
 from fairlead.node.stats.measurements import (
     ContainerMeasurements,
     CpuMeasurements,
+    CpuSpec,
+    FilesystemMeasurements,
     MemoryMeasurements,
     NodeMeasurements,
 )
@@ -27,6 +29,8 @@ class _Cgroup(NamedTuple):
     swap: int
     processes: int
     started_at: float
+    cpu_spec: CpuSpec | None = None
+    filesystems: tuple[FilesystemMeasurements, ...] = ()
 
 
 class _Measure(NamedTuple):
@@ -94,8 +98,38 @@ _MEASURES: Final = (
         lambda it: it.processes,
     ),
     _Measure(
+        Family("container_threads", GAUGE, "Number of threads running inside the container."),
+        lambda it: it.processes,
+    ),
+    _Measure(
         Family("container_spec_memory_limit_bytes", GAUGE, "Memory limit for the container."),
         lambda it: it.memory.limit or 0,
+    ),
+)
+_SPECS: Final[tuple[tuple[Family, Callable[[CpuSpec], int | None]], ...]] = (
+    (
+        Family("container_spec_cpu_period", GAUGE, "CPU period of the container."),
+        lambda spec: spec.period_micros or None,
+    ),
+    (Family("container_spec_cpu_quota", GAUGE, "CPU quota of the container."), lambda spec: spec.quota_micros or None),
+    (Family("container_spec_cpu_shares", GAUGE, "CPU share of the container."), lambda spec: spec.shares),
+)
+_FILESYSTEMS: Final[tuple[tuple[Family, Callable[[FilesystemMeasurements], int]], ...]] = (
+    (
+        Family(
+            "container_fs_limit_bytes",
+            GAUGE,
+            "Number of bytes that can be consumed by the container on this filesystem.",
+        ),
+        lambda filesystem: filesystem.capacity,
+    ),
+    (
+        Family(
+            "container_fs_usage_bytes",
+            GAUGE,
+            "Number of bytes that are consumed by the container on this filesystem.",
+        ),
+        lambda filesystem: filesystem.used,
     ),
 )
 _START = Family("container_start_time_seconds", GAUGE, "Start time of the container since unix epoch in seconds.")
@@ -112,6 +146,15 @@ def exposition(node: NodeMeasurements) -> bytes:
         for it in cgroups:
             if (amount := value(it)) is not None:
                 samples.append(Sample(it.labels | further, amount, at))
+    for family, of_spec in _SPECS:
+        specs = [(it, of_spec(it.cpu_spec)) for it in cgroups if it.cpu_spec is not None]
+        found[family] = [Sample(it.labels, amount, at) for it, amount in specs if amount is not None]
+    for family, of_filesystem in _FILESYSTEMS:
+        found[family] = [
+            Sample(it.labels | {"device": filesystem.device}, of_filesystem(filesystem), at)
+            for it in cgroups
+            for filesystem in it.filesystems
+        ]
     found[_START] = [Sample(it.labels, it.started_at, at) for it in cgroups]
     found[_LAST_SEEN] = [Sample(it.labels, int(at), at) for it in cgroups]
     found[_CPUS] = [Sample({}, node.cpus)]
@@ -121,14 +164,23 @@ def exposition(node: NodeMeasurements) -> bytes:
 
 
 def _cgroups(node: NodeMeasurements) -> Iterator[_Cgroup]:
-    yield _Cgroup(_labels("/"), node.cpu, node.memory, node.swap.usage, node.processes.current, node.started_at)
+    disks = tuple({it.device: it for it in (node.imagefs, node.nodefs) if it is not None}.values())
+    yield _Cgroup(
+        _labels("/"),
+        node.cpu,
+        node.memory,
+        node.swap.usage,
+        node.processes.current,
+        node.started_at,
+        filesystems=disks,
+    )
     for container in node.system_containers:
         if container.cgroup:  # a daemon without a cgroup of its own is seen in no other
             yield _of_container(container, _labels(container.cgroup))
     for pod in node.pods:
         cgroup = pod.cgroup or f"/kubepods/pod{pod.uid}"
         labels = _labels(cgroup, pod=pod.name, namespace=pod.namespace)
-        yield _Cgroup(labels, pod.cpu, pod.memory, pod.swap.usage, pod.processes, pod.started_at)
+        yield _Cgroup(labels, pod.cpu, pod.memory, pod.swap.usage, pod.processes, pod.started_at, pod.cpu_spec)
         for container in pod.containers:
             path = container.cgroup or f"{cgroup}/{container.container_id or container.name}"
             names = {"container": container.name, "image": container.image, "name": container.container_id}
@@ -137,7 +189,14 @@ def _cgroups(node: NodeMeasurements) -> Iterator[_Cgroup]:
 
 def _of_container(container: ContainerMeasurements, labels: dict[str, str]) -> _Cgroup:
     return _Cgroup(
-        labels, container.cpu, container.memory, container.swap.usage, container.processes, container.started_at
+        labels,
+        container.cpu,
+        container.memory,
+        container.swap.usage,
+        container.processes,
+        container.started_at,
+        container.cpu_spec,
+        () if container.rootfs is None else (container.rootfs,),
     )
 
 

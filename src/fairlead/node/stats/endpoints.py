@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,8 +10,9 @@ import msgspec
 
 from fairlead.api.encoded import encode
 from fairlead.api.objects import Obj
-from fairlead.node.stats import cadvisor, resource_metrics
+from fairlead.node.stats import cadvisor, kubelet_metrics, resource_metrics
 from fairlead.node.stats.measurements import NodeMeasurements
+from fairlead.node.stats.pod_lists import pod_list, running_pods
 from fairlead.node.stats.summary import summary
 
 JSON: Final = "application/json"
@@ -30,9 +31,31 @@ class NodeAnswer:
 NOT_FOUND: Final = NodeAnswer(b"404 page not found\n", code=404)
 
 
-def answer(path: str, query: Mapping[str, str], node: NodeMeasurements, configuration: Obj | None = None) -> NodeAnswer:
+@dataclass(frozen=True, slots=True)
+class KubeletState:
+    """What a kubelet knows besides what it measures."""
+
+    #: By signal.
+    evictions: Mapping[str, int]
+    #: Those that it was told to run; looked up only for whoever wants them.
+    pods: Sequence[Obj] = ()
+
+
+def answer(
+    path: str,
+    query: Mapping[str, str],
+    node: NodeMeasurements,
+    configuration: Obj | None = None,
+    state: KubeletState | None = None,
+) -> NodeAnswer:
     """The answer to a GET of `/path`. `configuration`: the KubeletConfiguration, where it is known."""
     match path:
+        case "pods" | "pods/" if state is not None:
+            return NodeAnswer(encode(pod_list(state.pods)), JSON)
+        case "runningpods" | "runningpods/":
+            return NodeAnswer(encode(running_pods(node)), JSON)
+        case "metrics" if state is not None:
+            return NodeAnswer(kubelet_metrics.exposition(node, state.evictions), EXPOSITION)
         case "healthz" | "healthz/ping":
             return NodeAnswer(b"ok")
         case "stats/summary":

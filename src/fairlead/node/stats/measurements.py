@@ -19,6 +19,14 @@ class CpuMeasurements(msgspec.Struct, frozen=True, gc=False):
     throttled_nanos: int | None = None
 
 
+class CpuSpec(msgspec.Struct, frozen=True, gc=False):
+    """What a cgroup is given of cpu: its weight as shares; a quota of 0 is none."""
+
+    shares: int
+    quota_micros: int = 0
+    period_micros: int = 0
+
+
 class MemoryMeasurements(msgspec.Struct, frozen=True, gc=False):
     usage: int
     #: Usage without inactive pages of files.
@@ -49,6 +57,8 @@ class FilesystemMeasurements(msgspec.Struct, frozen=True, gc=False):
     inodes: int | None = None
     inodes_free: int | None = None
     inodes_used: int | None = None
+    #: What it is on, where that is known.
+    device: str = ""
 
 
 class VolumeMeasurements(msgspec.Struct, frozen=True, gc=False):
@@ -74,6 +84,7 @@ class ContainerMeasurements(msgspec.Struct, frozen=True, gc=False):
     cgroup: str = ""
     container_id: str = ""
     image: str = ""
+    cpu_spec: CpuSpec | None = None
 
 
 class PodMeasurements(msgspec.Struct, frozen=True, gc=False):
@@ -92,6 +103,7 @@ class PodMeasurements(msgspec.Struct, frozen=True, gc=False):
     processes: int = 0
     swap: SwapMeasurements = SwapMeasurements()
     cgroup: str = ""
+    cpu_spec: CpuSpec | None = None
 
 
 class ProcessMeasurements(msgspec.Struct, frozen=True, gc=False):

@@ -13,6 +13,7 @@ from fairlead.server.aggregation.descriptions import Description, Descriptions
 from fairlead.server.aggregation.registration import Registration
 from fairlead.server.aggregation.services import RemoteService, RemoteServices
 from fairlead.server.aggregation.trust import publish
+from fairlead.server.nodes.resource_metrics import MeasuredKind
 from fairlead.server.registry.registry import Registry
 from fairlead.server.service_routes import routes
 
@@ -69,5 +70,6 @@ class Aggregator:
         return None if self._is_measured(group, version) else service
 
     def _is_measured(self, group: str, version: str) -> bool:
-        rows = (kind.resource for kind in self._registry.measured.values())
+        kinds = self._registry.unstored.values()
+        rows = (kind.resource for kind in kinds if isinstance(kind, MeasuredKind))
         return any((row.group, row.version) == (group, version) for row in rows)

@@ -18,6 +18,7 @@ from fairlead.api.errors import AlreadyExists, ApiError, Conflict, NotFound
 from fairlead.api.objects import Obj, metadata
 from fairlead.server.aggregation.priorities import OWN_GROUP, priorities
 from fairlead.server.context import INTERNAL
+from fairlead.server.nodes.resource_metrics import MeasuredKind
 from fairlead.server.registry.registry import Registry
 from fairlead.store.base import StoreUnavailable
 
@@ -79,7 +80,7 @@ class Registration:
                 continue
             of_group, of_version = priorities(row.group, row.version)
             spec = {"version": row.version, "groupPriorityMinimum": of_group, "versionPriority": of_version}
-            is_measured = row.qualified in self._registry.measured
+            is_measured = isinstance(self._registry.unstored.get(row.qualified), MeasuredKind)
             mode = "" if is_measured else AT_START if row.definition else ALWAYS
             found[name] = _Wanted(spec | ({"group": row.group} if row.group else {}), mode)
         return found

@@ -17,10 +17,10 @@ from fairlead.api.flow_control import (
 )
 from fairlead.api.objects import Obj
 from fairlead.kinds.flow_defaults import MANDATORY, flow_schemas, priority_levels
-from fairlead.runtime.clock import monotonic
+from fairlead.runtime.clock import monotonic, now
 from fairlead.server.access import AccessRequest
 from fairlead.server.fairness.flows import Flow, Flows
-from fairlead.server.fairness.queues import Level, Refused, Turn
+from fairlead.server.fairness.queues import Level, Origin, Refused, Turn
 from fairlead.server.fairness.seats import Seats
 from fairlead.server.metrics.fairness import FairnessMetrics
 
@@ -28,6 +28,7 @@ from fairlead.server.metrics.fairness import FairnessMetrics
 DEFAULT_SEATS: Final = 120
 #: How long a request waits: a quarter of kube-apiserver's --request-timeout.
 WAIT_SECONDS: Final = 15.0
+_TIME_OUT: Final = "time-out"
 #: What a long list costs: a seat for so many objects.
 OBJECTS_PER_SEAT: Final = 100
 
@@ -87,15 +88,21 @@ class Fairness:
         flow = self._flows.of(request)
         level = flow.level
         names = level.name, flow.schema.metadata.name
-        if level.is_exempt:
-            return self._begun(flow, names, 0.0, None)
-        turn = level.join(flow.hash, max(-(-objects // OBJECTS_PER_SEAT), 1))
         asked = monotonic()
+        origin = Origin(request, names[1], flow.distinguisher, now(), asked)
+        turn = level.join(flow.hash, max(-(-objects // OBJECTS_PER_SEAT), 1), origin)
+        if level.is_exempt:
+            level.begin(turn)
+            return self._begun(flow, names, 0.0, turn)
         if level.waiting or not self._seats.take(level.allotment, turn.seats):
             self._metrics.queued(names)
             try:
                 await self._wait(level, turn)
             except Refused as refusal:
+                if refusal.reason == _TIME_OUT:
+                    level.timed_out += 1
+                else:
+                    level.rejected += 1
                 self._metrics.rejected(names, refusal.reason, monotonic() - asked)
                 raise Rejected(flow, refusal.reason) from None
             finally:
@@ -107,14 +114,14 @@ class Fairness:
         """Whether there is an object of that name, or must be."""
         return name in self._configurations or name in MANDATORY
 
-    def _begun(self, flow: Flow, names: tuple[str, str], waited: float, turn: Turn | None) -> Admitted:
-        """A request is carried out; without a turn where its level is exempt."""
+    def _begun(self, flow: Flow, names: tuple[str, str], waited: float, turn: Turn) -> Admitted:
+        """A request is carried out."""
         self._metrics.began(names, waited)
 
         def end() -> None:
             self._metrics.ended(names)
-            if turn is not None:
-                flow.level.finish(turn)
+            flow.level.finish(turn)
+            if turn.seats:
                 self._grant()
 
         return Admitted(flow, end)
@@ -129,8 +136,9 @@ class Fairness:
                 await granted
         except TimeoutError:
             self._give_up(level, turn)
-            raise Refused("time-out") from None
+            raise Refused(_TIME_OUT) from None
         except asyncio.CancelledError:
+            level.cancelled += 1
             self._give_up(level, turn)
             raise
 

@@ -30,10 +30,12 @@ _MOST_USERS: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """The schema that speaks of a request, its level, and the hash that deals its queues."""
+    """The schema that speaks of a request, its level, what tells its flow from others of the schema, and the hash of
+    both, which deals its queues."""
 
     schema: FlowSchema
     level: Level
+    distinguisher: str
     hash: int
 
 
@@ -51,7 +53,8 @@ class Flows:
             if any(_speaks_of(rule, request) for rule in candidate.rules):
                 method = candidate.schema.spec.distinguisher_method
                 distinguisher = "" if method is None else _distinguisher(method.type, request)
-                return Flow(candidate.schema, candidate.level, self._hash(candidate.schema, distinguisher))
+                schema, level = candidate.schema, candidate.level
+                return Flow(schema, level, distinguisher, self._hash(schema, distinguisher))
         raise AssertionError("the schema catch-all speaks of every request")
 
     def _candidates(self, user: User) -> list[_Candidate]:

@@ -16,12 +16,26 @@ from typing import Final
 
 from fairlead.api.flow_control import Queuing
 from fairlead.runtime.clock import monotonic
+from fairlead.server.access import AccessRequest
 from fairlead.server.fairness.seats import Allotment
 
 #: What a seat at work counts, in seconds, until it is known how long it took.
-_ASSUMED_SECONDS: Final = 1.0
+ASSUMED_SECONDS: Final = 1.0
+#: The number of the queue of a level that has none.
+_QUEUELESS: Final = -1
 #: So many queues of a level are kept while nobody is in them.
 _MOST_IDLE: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Whose request it is, and when it came: as a time of day, and on the clock by which it waits."""
+
+    request: AccessRequest
+    schema: str
+    distinguisher: str
+    arrived: float
+    asked_at: float
 
 
 class Refused(Exception):
@@ -50,7 +64,7 @@ class Queue:
     @property
     def rank(self) -> tuple[float, float]:
         """The least is next; among equals the one that has had least."""
-        return self.served + self.seats_at_work * _ASSUMED_SECONDS, self.served
+        return self.served + self.seats_at_work * ASSUMED_SECONDS, self.served
 
 
 @dataclass(slots=True, eq=False)
@@ -60,6 +74,7 @@ class Turn:
     level: Level
     queue: Queue
     seats: int
+    origin: Origin
     granted: asyncio.Future[None] | None = None
     began: float = 0.0
 
@@ -78,8 +93,10 @@ class Level:
         self._busy: dict[Queue, None] = {}
         #: What the queue that had a turn last has had: whoever comes anew begins there.
         self._served = 0.0
-        self.executing = 0
+        self.at_work: dict[Turn, None] = {}
         self.waiting = 0
+        #: What has become of the requests so far.
+        self.dispatched = self.rejected = self.timed_out = self.cancelled = 0
 
     def set_queuing(self, queuing: Queuing | None) -> None:
         """From now on; whoever waits already keeps its place. None: nobody waits."""
@@ -88,15 +105,23 @@ class Level:
         self._queuing = queuing
 
     @property
+    def executing(self) -> int:
+        return len(self.at_work)
+
+    def queues(self) -> list[Queue]:
+        """Those that have been used, and those of before in which somebody still waits; by their numbers."""
+        return sorted({*self._queues.values(), *self._busy}, key=lambda queue: queue.number)
+
+    @property
     def is_unused(self) -> bool:
         return not self.executing and not self.waiting
 
-    def join(self, flow: int, seats: int) -> Turn:
-        """A place in the shortest queue of the flow's hand; `flow` is its hash."""
+    def join(self, flow: int, seats: int, origin: Origin) -> Turn:
+        """A place in the shortest queue of the flow's hand; `flow` is its hash. An exempt request takes no seat."""
         queue = self._shortest(flow)
         if queue.is_idle:
             queue.served = max(queue.served, self._served)
-        return Turn(self, queue, min(seats, self.allotment.widest))
+        return Turn(self, queue, 0 if self.is_exempt else min(seats, self.allotment.widest), origin)
 
     def enqueue(self, turn: Turn, granted: asyncio.Future[None]) -> None:
         """Let it wait. Raises `Refused` where there is no room."""
@@ -130,20 +155,21 @@ class Level:
         turn.began = monotonic()
         turn.queue.seats_at_work += turn.seats
         self._served = max(self._served, turn.queue.served)
-        self.executing += 1
+        self.at_work[turn] = None
+        self.dispatched += 1
 
     def finish(self, turn: Turn) -> None:
         """It is done; its seats are free."""
         turn.queue.seats_at_work -= turn.seats
         turn.queue.served += turn.seats * (monotonic() - turn.began)
         self.allotment.in_use -= turn.seats
-        self.executing -= 1
+        del self.at_work[turn]
         if turn.queue.is_idle and len(self._queues) > _MOST_IDLE:
             self._queues.pop(turn.queue.number, None)
 
     def _shortest(self, flow: int) -> Queue:
         queuing = self._queuing
-        hand = deal(flow, queuing.queues, queuing.hand_size) if queuing else (0,)
+        hand = deal(flow, queuing.queues, queuing.hand_size) if queuing else (_QUEUELESS,)
         best: Queue | None = None
         for number in hand:
             queue = self._queues.get(number)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from http import HTTPStatus
+from typing import TYPE_CHECKING
 
 from fairlead.runtime.clock import stopwatch
 from fairlead.runtime.http.exchange import Receive, Scope, Send, framing
@@ -20,6 +21,8 @@ from fairlead.server.fairness.fairness import Fairness
 from fairlead.server.http.answers import Answer, warning_headers
 from fairlead.server.http.audit import audit_id
 from fairlead.server.http.chain import Services, chained
+from fairlead.server.http.compression import compressed
+from fairlead.server.http.debug import Debug
 from fairlead.server.http.documents import Documents
 from fairlead.server.http.forwarding import Forwarder
 from fairlead.server.http.health import Health, Progress
@@ -27,6 +30,9 @@ from fairlead.server.http.request import Request
 from fairlead.server.http.resources import ResourceHandlers
 from fairlead.server.metrics.requests import Endpoint, note_waits
 from fairlead.server.registry.registry import Registry
+
+if TYPE_CHECKING:  # its library is there if somebody wants it
+    from fairlead.server.http.tracing import Tracing
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +49,7 @@ class Application:
         fairness: Fairness | None = None,
         auditor: Auditor | None = None,
         aggregator: Aggregator | None = None,
+        tracing: Tracing | None = None,
     ) -> None:
         self._progress = progress or Progress()
         self._forwarder = Forwarder()
@@ -55,11 +62,13 @@ class Application:
             self._resources,
             documents,
             health,
+            Debug(registry, fairness),
             self._metrics,
             self._forwarder,
             fairness,
             auditor,
             aggregator,
+            tracing,
         )
         self._handle = chained(services)
 
@@ -84,7 +93,7 @@ class Application:
         try:
             answer = await self._handle(request)
             if answer is not None:
-                size = await _send(answer, request)
+                size = await _send(compressed(answer, request), request)
         finally:
             if request.endpoint is not None:
                 self._count(request.endpoint, request, answer, size)

@@ -1,6 +1,6 @@
 """The handler chain of every request: each middleware calls the next, or answers itself.
 
-    recover ▸ bound ▸ authenticate ▸ audit ▸ impersonate ▸ authorize ▸ receive ▸ take_turn ▸ dispatch
+    recover ▸ bound ▸ authenticate ▸ trace ▸ audit ▸ impersonate ▸ authorize ▸ receive ▸ take_turn ▸ dispatch
 
 Before authentication nothing of a request is read but its path and the headers that authentication needs; before
 authorization not its body. Nobody holds a seat while they send: whoever has a turn can be answered. Every
@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from fairlead.api.errors import (
     ApiError,
@@ -30,6 +30,7 @@ from fairlead.golang.quoting import go_quote
 from fairlead.runtime.clock import stopwatch
 from fairlead.runtime.http.exchange import Receive
 from fairlead.runtime.http.protocol import ON_AUTHENTICATED, TRANSPORT
+from fairlead.runtime.tracing import step
 from fairlead.runtime.watchdog import working_on
 from fairlead.server.access import Authorizer, Decision, Verdict, check
 from fairlead.server.aggregation.aggregator import Aggregator
@@ -42,6 +43,7 @@ from fairlead.server.http import aggregated, measuring
 from fairlead.server.http.answers import Answer, Headers
 from fairlead.server.http.audit import begin, begin_of_stranger
 from fairlead.server.http.authorization import access_request, runs_long
+from fairlead.server.http.debug import Debug
 from fairlead.server.http.documents import Documents
 from fairlead.server.http.forwarding import Forwarder
 from fairlead.server.http.health import HEALTH_PATHS, Health
@@ -49,6 +51,9 @@ from fairlead.server.http.request import REQUEST_SECONDS, Request
 from fairlead.server.http.resources import ResourceHandlers
 from fairlead.server.metrics import ServerMetrics
 from fairlead.server.metrics.access import ALLOWED, DENIED, ERROR, NO_OPINION
+
+if TYPE_CHECKING:  # its library is there if somebody wants it
+    from fairlead.server.http.tracing import Tracing
 
 #: kube-apiserver's limit of a request body.
 MAX_BODY_BYTES: Final = 3 << 20
@@ -67,6 +72,7 @@ class Services:
     resources: ResourceHandlers
     documents: Documents
     health: Health
+    debug: Debug
     metrics: ServerMetrics
     #: The requests that others answer.
     forwarder: Forwarder
@@ -76,6 +82,8 @@ class Services:
     auditor: Auditor | None = None
     #: None: nobody else answers for anything.
     aggregator: Aggregator | None = None
+    #: None: nobody traces requests.
+    tracing: Tracing | None = None
 
 
 #: The rest of the chain; None: the answer has been streamed already.
@@ -158,6 +166,22 @@ async def authenticate(services: Services, proceed: Handler, request: Request) -
     return await proceed(request)
 
 
+async def trace(services: Services, proceed: Handler, request: Request) -> Answer | None:
+    """Tell a collector how long the rest of the way takes, and its steps."""
+    traced = services.tracing.begin(request) if services.tracing is not None else None
+    if traced is None:
+        return await proceed(request)
+    with traced.entered:
+        try:
+            answer = await proceed(request)
+        except ApiError as error:
+            traced.answered(error.code)
+            raise
+        if answer is not None:
+            traced.answered(answer.code)
+        return answer
+
+
 async def audit(services: Services, proceed: Handler, request: Request) -> Answer | None:
     """Tell of the request; the rest of the way adds to that, and `Application` says when it is over."""
     if services.auditor is not None:
@@ -178,7 +202,8 @@ async def authorize(services: Services, proceed: Handler, request: Request) -> A
     """403 unless the user may do that."""
     asked = access_request(request)
     began = stopwatch()
-    verdict = await services.authorizer.authorize(asked)
+    with step("authorization"):
+        verdict = await services.authorizer.authorize(asked)
     services.metrics.access.authorized(_result(verdict), stopwatch() - began)
     if request.audit is not None:
         request.audit.decided(verdict)
@@ -216,7 +241,8 @@ async def take_turn(services: Services, proceed: Handler, request: Request) -> A
         return await proceed(request)
     began = stopwatch()
     try:
-        admitted = await services.fairness.admit(asked, services.resources.count(request))
+        with step("priority and fairness"):
+            admitted = await services.fairness.admit(asked, services.resources.count(request))
     except Rejected as rejected:
         services.resources.count_refused(request, HTTPStatus.TOO_MANY_REQUESTS)
         answer = Answer.of_text("Too many requests, please try again later.\n", HTTPStatus.TOO_MANY_REQUESTS)
@@ -253,6 +279,8 @@ async def dispatch(services: Services, proceed: Handler, request: Request) -> An
     if endpoint in HEALTH_PATHS:
         excluded, is_verbose = request.queries.get("exclude", []), "verbose" in request.query
         return await services.health.answer(endpoint, check, excluded, is_verbose=is_verbose)
+    if endpoint == "debug":
+        return await services.debug.answer(request)
     return await services.documents.answer(request)
 
 
@@ -260,6 +288,7 @@ CHAIN: Final[tuple[Middleware, ...]] = (
     recover,
     bound,
     authenticate,
+    trace,
     audit,
     impersonate,
     authorize,
@@ -272,8 +301,8 @@ CHAIN: Final[tuple[Middleware, ...]] = (
 def chained(services: Services) -> Handler:
     """The middleware of `CHAIN` as one handler."""
     handler: Handler = _unreachable
-    for step in reversed(CHAIN):
-        handler = partial(step, services, handler)
+    for middleware in reversed(CHAIN):
+        handler = partial(middleware, services, handler)
     return handler
 
 

@@ -68,7 +68,7 @@ class Documents:
             case ("apis", group, version):
                 return self._of(request, lambda: discovery.resource_list(self._rows(), group, version))
             case (".well-known", "openid-configuration"):
-                return Answer(200, encode(self._accounts.discovery()))
+                return Answer(200, encode(self._accounts.discovery(self._address)))
             case ("openid", "v1", "jwks"):
                 return Answer(200, encode(self._accounts.key_set()), "application/jwk-set+json")
             case ("metrics",):

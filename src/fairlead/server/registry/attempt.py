@@ -19,6 +19,7 @@ from fairlead.api.objects import Obj, metadata
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import DeleteOptions, PatchType
 from fairlead.runtime.offload import offload
+from fairlead.runtime.tracing import step
 from fairlead.server.admission.base import Admission, Attributes, Kind, Operation
 from fairlead.server.apply.field_managers import form_of, scale_form
 from fairlead.server.apply.ownership import mark_reset, merged
@@ -139,7 +140,8 @@ class WriteAttempt:
             audit=request.context.audit,
             view=self,
         )
-        await self._admission.admit(attributes)
+        with step("admission: mutating"):
+            await self._admission.admit(attributes)
         is_replaced = attributes.obj is not self.obj
         self.obj = attributes.obj
         if is_replaced and served.crd is None:  # a custom object has a version of its own, and is normal in it
@@ -150,7 +152,8 @@ class WriteAttempt:
     async def validate_admission(self) -> None:
         """Let admission refuse what is about to be stored (the validating phase)."""
         assert self.attributes is not None
-        await self._admission.validate(self.attributes)
+        with step("admission: validating"):
+            await self._admission.validate(self.attributes)
 
     # -- what those who are asked about the request see of it (admission.base.RequestView)
 

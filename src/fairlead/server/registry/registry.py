@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from fairlead.api.encoded import Encoded, copied, encoded
 from fairlead.api.errors import MethodNotSupported, NotFound
@@ -44,7 +44,6 @@ from fairlead.server.codec.versions import ServedVersion
 from fairlead.server.context import PatchBody, RequestContext, Result, WriteRequest
 from fairlead.server.metrics import ServerMetrics
 from fairlead.server.nodes.agents import ClusterAgents
-from fairlead.server.nodes.resource_metrics import MeasuredKind
 from fairlead.server.registry.attempt import WriteAttempt
 from fairlead.server.registry.create import create
 from fairlead.server.registry.delete import DeleteRequest
@@ -66,6 +65,14 @@ _NOT_ALLOWED: Final = "the server does not allow this method on the requested re
 
 #: Called for every committed change of one kind: (namespace, name, the new bytes or None).
 ChangeObserver = Callable[[str, str, bytes | None], None]
+
+
+class UnstoredKind(Protocol):
+    """A kind whose objects are made when somebody asks for them."""
+
+    async def get(self, name: str, namespace: str) -> Encoded: ...
+
+    async def list(self, namespace: str, query: ListQuery, revision: int) -> Listing: ...
 
 
 class Registry:
@@ -92,7 +99,7 @@ class Registry:
         #: How webhooks are called.
         self.webhooks = WebhookClient(routes(self))
         #: Kinds of which nothing is stored, by their qualified names.
-        self.measured: dict[str, MeasuredKind] = {}
+        self.unstored: dict[str, UnstoredKind] = {}
         #: The ways to the kubelets.
         self.agents = ClusterAgents(lambda node: self.find("nodes", node))
         self.account_tokens = AccountTokens(self)
@@ -179,8 +186,8 @@ class Registry:
 
     async def get(self, resource: Resource, name: str, namespace: str = "", subresource: str = "") -> Encoded:
         served, version = self._served(resource, "get", subresource)
-        if measured := self.measured.get(version.resource.qualified):
-            return await measured.get(name, namespace)
+        if unstored := self.unstored.get(version.resource.qualified):
+            return await unstored.get(name, namespace)
         endpoint = endpoint_of(self._endpoints, version.resource, subresource)
         entry = served.cache.get(namespace, name)
         if entry is None:
@@ -194,8 +201,8 @@ class Registry:
         check_list(query)
         if not query.continue_token:
             await wait_for(self.store, list_revision(query))
-        if measured := self.measured.get(version.resource.qualified):
-            return await measured.list(namespace, query, self.revision)
+        if unstored := self.unstored.get(version.resource.qualified):
+            return await unstored.list(namespace, query, self.revision)
         selection = select(served, version, namespace, query.labels, query.fields)
         page = await list_page(served.cache, query, selection, self.revision, version.shown)
         return replace(page, items=await version.present_all(page.items)) if version.converter else page

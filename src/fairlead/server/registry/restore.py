@@ -115,6 +115,7 @@ class _Plan:
     accounts: set[tuple[str, str]] = field(default_factory=set)  # service accounts that pods run as, by namespace
     classes: ClassesOfPods = field(default_factory=ClassesOfPods)
     bound_claims: list[Obj] = field(default_factory=list)
+    owners: dict[str, str] = field(default_factory=dict)  # by uid: what has it
 
     def read(self, obj: Obj) -> None:
         """Take an object in, unless it is there already. Raises Unrestorable if it cannot be."""
@@ -170,7 +171,14 @@ class _Plan:
         namespace = meta.get("namespace", "")
         if namespace:
             self._add_empty(NAMESPACES, namespace)
+        self._check_uid(f"{served.resource.kind} {'/'.join(filter(None, (namespace, meta['name'])))}", meta["uid"])
         self.values[served.key(namespace, meta["name"])] = served.encode(obj)
+
+    def _check_uid(self, shown: str, uid: str) -> None:
+        """Controllers of two objects with one uid would take each other's pods for ever."""
+        other = self.owners.setdefault(uid, shown)
+        if other != shown:
+            raise Unrestorable(f"{shown} has the uid of {other} ({uid}): no two objects have the same")
 
     def _define(self, crd: Obj) -> None:
         """Make the kind of a definition known to the rest of the dump; the server serves it once it is stored."""

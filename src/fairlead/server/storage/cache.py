@@ -7,17 +7,27 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from heapq import merge
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from fairlead.runtime.clock import monotonic
 from fairlead.server.storage.entries import CacheEvent, Entry
 from fairlead.server.storage.watchers import Watcher, Watchers
 from fairlead.store.base import Record
 
-#: How much history a kind keeps. kube-apiserver's window is about as large for a busy kind.
-HISTORY_EVENTS = 4096
-HISTORY_BYTES = 8 << 20
+#: How much history a kind keeps of what is young (apiserver, `storage/cacher`: 102,400 events): who lists before a
+#: burst of writes and watches after it finds them all.
+HISTORY_EVENTS = 100 * 1024
+HISTORY_BYTES = 32 << 20
+FRESH_SECONDS: Final = 75.0
+#: And how much however old it is.
+OLD_EVENTS: Final = 4096
+OLD_BYTES: Final = 8 << 20
+#: What an event takes beside what it replaces.
+_EVENT_BYTES: Final = 160
+#: What a burst has left is dropped bit by bit, with the changes that follow: nobody waits for all of it.
+_DROPPED_AT_ONCE: Final = 1000
 
 
 class _HistoryEntry(NamedTuple):
@@ -26,6 +36,7 @@ class _HistoryEntry(NamedTuple):
     revision: int
     old: Entry | None
     new: Entry | None
+    came_at: float
 
 
 class PastObject(NamedTuple):
@@ -47,8 +58,9 @@ class CacheState(NamedTuple):
 class Cache:
     """All objects of one kind, by namespace and name."""
 
-    def __init__(self, qualified: str) -> None:
+    def __init__(self, qualified: str, clock: Callable[[], float] = monotonic) -> None:
         self.qualified = qualified
+        self._clock = clock
         self.revision = 0  # of the newest change of this kind
         self.count = 0
         self._spaces: dict[str, dict[str, Entry]] = {}
@@ -150,7 +162,7 @@ class Cache:
         for change in reversed(self._history):
             if change.revision <= revision:
                 break
-            missed.append(CacheEvent(*change))
+            missed.append(CacheEvent(change.revision, change.old, change.new))
         missed.reverse()
         return missed
 
@@ -169,6 +181,7 @@ class Cache:
     def recall(self, changes: Iterable[PastObject], compacted: int) -> None:
         """Take history from before the cache was filled: everything since the revision `compacted`, oldest first."""
         newest: dict[tuple[str, str], Entry | None] = {}
+        now = self._clock()
         found: list[_HistoryEntry] = []
         for change in reversed(list(changes)):
             key = change.namespace, change.name
@@ -177,7 +190,7 @@ class Cache:
             old = Entry(replaced.value, *key, replaced.revision) if replaced else None
             newest[key] = old
             if old or new:
-                found.append(_HistoryEntry(change.revision, old, new))
+                found.append(_HistoryEntry(change.revision, old, new, now))
         self._history.clear()
         self._history_bytes, self.forgotten = 0, compacted
         for entry in reversed(found):
@@ -198,7 +211,7 @@ class Cache:
         else:
             return
         self.revision = max(self.revision, revision)  # at start, changes come in the order of their keys
-        self._remember(_HistoryEntry(revision, old, new))
+        self._remember(_HistoryEntry(revision, old, new, self._clock()))
         self.changes += 1
         if not self._watchers:
             return
@@ -231,10 +244,23 @@ class Cache:
     def _remember(self, change: _HistoryEntry) -> None:
         self._history.append(change)
         self._history_bytes += _weight(change)
-        while len(self._history) > HISTORY_EVENTS or self._history_bytes > HISTORY_BYTES:
+        fresh_since = change.came_at - FRESH_SECONDS
+        for _ in range(_DROPPED_AT_ONCE):
+            if not self._has_surplus(fresh_since):
+                return
             oldest = self._history.popleft()
             self._history_bytes -= _weight(oldest)
-            self.forgotten = oldest.revision
+            self.forgotten = max(self.forgotten, oldest.revision)
+
+    def _has_surplus(self, fresh_since: float) -> bool:
+        events, size = len(self._history), self._history_bytes
+        if events > HISTORY_EVENTS or size > HISTORY_BYTES:
+            return True
+        if not events:
+            return False
+        oldest = self._history[0]
+        is_much = events > OLD_EVENTS or size > OLD_BYTES
+        return oldest.revision <= self.forgotten or (is_much and oldest.came_at < fresh_since)
 
 
 def _prefix(namespace: str) -> str:
@@ -247,5 +273,5 @@ def _key(entry: Entry) -> str:
 
 
 def _weight(change: _HistoryEntry) -> int:
-    """The bytes that only the history holds: those of the replaced state."""
-    return len(change.old.raw) if change.old else 64
+    """The bytes that only the history holds: those of the replaced state, and its own."""
+    return _EVENT_BYTES + (len(change.old.raw) if change.old else 0)

@@ -17,6 +17,7 @@ from fairlead.api.encoded import is_same, stamp, unstamped
 from fairlead.api.errors import MOST_STORED, ServiceUnavailable, TooLargeToStore
 from fairlead.api.objects import Obj, metadata
 from fairlead.runtime.clock import stopwatch
+from fairlead.runtime.tracing import step
 from fairlead.server.metrics.storage import CREATE, DELETE, UPDATE, StorageMetrics
 from fairlead.server.storage import deletion
 from fairlead.server.storage.catalogue import Served
@@ -57,7 +58,8 @@ class ObjectStore:
     async def put(self, key: str, value: bytes, expected: int) -> Record:
         operation, began = UPDATE if expected else CREATE, stopwatch()
         try:
-            record = await self._store.put(key, value, expected)
+            with step(f"store: {operation}"):
+                record = await self._store.put(key, value, expected)
         except (RevisionMismatch, StoreUnavailable):
             self._metrics.failed(operation, kind_of(key), stopwatch() - began)
             raise
@@ -67,7 +69,8 @@ class ObjectStore:
     async def remove(self, key: str, expected: int) -> int:
         began = stopwatch()
         try:
-            revision = await self._store.delete(key, expected)
+            with step(f"store: {DELETE}"):
+                revision = await self._store.delete(key, expected)
         except (RevisionMismatch, StoreUnavailable):
             self._metrics.failed(DELETE, kind_of(key), stopwatch() - began)
             raise

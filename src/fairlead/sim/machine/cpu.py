@@ -19,6 +19,7 @@ from fairlead.node.cgroups.cpu_time import UNLIMITED, CpuGroup, divide
 from fairlead.node.cgroups.pods import pod_values
 from fairlead.node.cgroups.qos_tree import qos_values
 from fairlead.node.cgroups.values import CgroupSettings
+from fairlead.node.stats.measurements import CpuSpec
 from fairlead.sim.machine.load import read_at
 from fairlead.sim.machine.machine import SimulatedMachine
 from fairlead.sim.machine.machine_pod import MachinePod
@@ -44,6 +45,9 @@ class _PodCpu(NamedTuple):
     weight: int
     quota_milli: float
     containers: Mapping[str, tuple[int, float]]
+    spec: CpuSpec
+    #: By container.
+    specs: Mapping[str, CpuSpec]
 
 
 class Share(NamedTuple):
@@ -108,6 +112,11 @@ class CpuAccount:
         uid, name = key
         values = self._values.get(uid)
         return values.containers[name][1] if values is not None else UNLIMITED
+
+    def specs(self, machine: SimulatedMachine, uid: str) -> tuple[CpuSpec, Mapping[str, CpuSpec]]:
+        """Of a pod, and of each of its containers."""
+        values = self._of(machine, uid)
+        return values.spec, values.specs
 
     def _keep_what_runs(self, machine: SimulatedMachine) -> None:
         running = {(uid, name): since for uid, pod in machine.pods.items() for name, since in pod.started.items()}
@@ -198,15 +207,20 @@ def _pod_cpu(machine: SimulatedMachine, pod: MachinePod) -> _PodCpu:
     manifest = pod.manifest
     own = pod_values(manifest["spec"], settings)
     host = ContainerHost(max(machine.hardware.machine.memory_bytes, 1), machine.hardware.cgroup_version)
+    found = container_values(manifest, settings, host)
     containers = {
         name: (
             values.cpu_shares if is_v1 else runtime_weight(values.cpu_shares),
             _quota_milli(values.cpu_quota, values.cpu_period),
         )
-        for name, values in container_values(manifest, settings, host).items()
+        for name, values in found.items()
     }
     weight = _agent(own.cpu_shares or 0, is_v1=is_v1)
-    return _PodCpu(pod, weight, _quota_milli(own.cpu_quota, own.cpu_period), containers)
+    spec = CpuSpec(own.cpu_shares or 0, max(own.cpu_quota or 0, 0), own.cpu_period or 0)
+    specs = {
+        name: CpuSpec(values.cpu_shares, max(values.cpu_quota, 0), values.cpu_period) for name, values in found.items()
+    }
+    return _PodCpu(pod, weight, _quota_milli(own.cpu_quota, own.cpu_period), containers, spec, specs)
 
 
 def _settings(machine: SimulatedMachine) -> CgroupSettings:

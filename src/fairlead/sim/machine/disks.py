@@ -23,16 +23,18 @@ class Disks:
     def __init__(self) -> None:
         self._used: Counter[str] = Counter()  # by image: how many pods run it
         self._unused: dict[str, None] = {}  # the longest unused first
+        self._came: dict[str, float] = {}  # by image: when it was pulled
         self._dead: dict[tuple[str, str], int] = {}  # by uid and container: the bytes of its last run
         #: Whether images that somebody declared to be there are gone.
         self.has_deleted_declared = False
 
-    def run(self, images: Iterable[str]) -> None:
+    def run(self, images: Iterable[str], now: float = 0.0) -> None:
         """A pod runs these images from now on."""
         images = set(images)
         self._used.update(images)
         for image in images:
             self._unused.pop(image, None)
+            self._came.setdefault(image, now)
 
     def stop(self, images: Iterable[str]) -> None:
         for image in set(images):
@@ -41,7 +43,26 @@ class Disks:
                 del self._used[image]
                 self._unused[image] = None
         while len(self._unused) > MOST_UNUSED_IMAGES:
-            del self._unused[next(iter(self._unused))]
+            self._delete(next(iter(self._unused)))
+
+    def _delete(self, image: str) -> None:
+        del self._unused[image], self._came[image]
+
+    def collect(self, wanted: int, before: float, declared_bytes: int) -> int:
+        """Free so many bytes, the longest unused images first; those that came `before` then. Returns what was freed.
+
+        What somebody declared to be there is one image.
+        """
+        freed = 0
+        for image in [image for image in self._unused if self._came[image] <= before]:
+            if freed >= wanted:
+                return freed
+            self._delete(image)
+            freed += IMAGE_BYTES
+        if freed < wanted and not self.has_deleted_declared:
+            freed += declared_bytes
+            self.has_deleted_declared = declared_bytes > 0
+        return freed
 
     def keep(self, uid: str, container: str, written: int) -> None:
         """The container has ended; what it wrote stays until it has ended again."""
@@ -65,5 +86,6 @@ class Disks:
             if each is Reclaim.DELETE_UNUSED_CONTAINERS:
                 self._dead.clear()
             else:
-                self._unused.clear()
+                for image in list(self._unused):
+                    self._delete(image)
                 self.has_deleted_declared = True

@@ -28,7 +28,7 @@ CGROUP_VERSION: Final = PREFIX + "cgroup-version"
 
 #: The kernel's own default on 64 bits, and what ext4 makes of a disk: an inode for every 16 KiB.
 DEFAULT_MAX_PID: Final = 4_194_304
-_BYTES_PER_INODE: Final = 16_384
+BYTES_PER_INODE: Final = 16_384
 _MOST: Final = 2**62
 
 
@@ -56,9 +56,9 @@ def hardware_of(node: Node) -> Hardware:
     return Hardware(
         machine,
         filesystems,
-        _amount(annotations, INODES, machine.ephemeral_storage_bytes // _BYTES_PER_INODE),
+        _amount(annotations, INODES, machine.ephemeral_storage_bytes // BYTES_PER_INODE),
         imagefs,
-        _amount(annotations, IMAGEFS_INODES, imagefs // _BYTES_PER_INODE),
+        _amount(annotations, IMAGEFS_INODES, imagefs // BYTES_PER_INODE),
         1 if annotations.get(CGROUP_VERSION) == "1" else 2,
     )
 

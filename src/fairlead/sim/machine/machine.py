@@ -30,22 +30,27 @@ from fairlead.node.eviction.manager import (
 from fairlead.node.eviction.ranking import Overuse
 from fairlead.node.eviction.signals import RESOURCE, NodeStats, Signal
 from fairlead.node.evidence import MOST_KEPT, Ranking
-from fairlead.node.plan import class_cgroups
+from fairlead.node.image_collection import ImagePolicy
+from fairlead.node.plan import NodeEvent, class_cgroups, pods_limit_event
 from fairlead.node.startup import start_settings
 from fairlead.sim.machine.disks import Disks
 from fairlead.sim.machine.eviction_order import EvictionOrder
 from fairlead.sim.machine.figures import Figures, figures, lines, node_stats
 from fairlead.sim.machine.hardware import Hardware
+from fairlead.sim.machine.image_collector import ImageCollector
 from fairlead.sim.machine.kernel import MemoryDomain, OomKill, victim
 from fairlead.sim.machine.load import KINDS, LOGS, ROOTFS, PodLoad, Read, read_at, read_peak
 from fairlead.sim.machine.machine_pod import MachinePod
 from fairlead.sim.usage.declarations import NodeUsageModels
 from fairlead.sim.usage.measures import NodeMeasure
+from fairlead.sim.usage.node_bounds import node_bounds
 
 #: How far ahead it is looked whether anything can happen, the longest first.
 _WINDOWS: Final = (86_400.0, 3_600.0, 600.0, 60.0)
 #: After so many kills others get a turn: a thousand pods may have to die at once.
 MOST_KILLS: Final = 16
+#: When a kubelet tries again to limit pods that use more.
+_ENFORCE_SECONDS: Final = 60.0
 #: How exactly the moment is found when memory ends.
 _RESOLUTION_SECONDS: Final = 0.05
 #: A pass is made at whole multiples of ten seconds, or this much later.
@@ -58,10 +63,14 @@ class Look(NamedTuple):
     kills: tuple[OomKill, ...]
     outcome: PassOutcome | None
     next_at: float | None
+    #: What the kubelet tells of its node.
+    events: tuple[NodeEvent, ...] = ()
 
 
 class SimulatedMachine:
-    def __init__(self, hardware: Hardware, configured: Configured, overuse: Overuse | None = None) -> None:
+    def __init__(
+        self, hardware: Hardware, configured: Configured, overuse: Overuse | None = None, now: float = 0.0
+    ) -> None:
         """`overuse`: pods of overused namespaces are evicted first."""
         self._overuse = overuse
         self.pods: dict[str, MachinePod] = {}  # by uid, as all of these
@@ -76,10 +85,12 @@ class SimulatedMachine:
         self._daemons: NodeUsageModels = NodeUsageModels({})
         self._declared_at = 0.0
         self._last_tick = -1
+        self._enforced_limit = 0  # of all pods
+        self._enforce_at: float | None = None  # when a lower one is tried again, which they exceed
         self._cleaning: tuple[frozenset[str], float] = (frozenset(), 0.0)  # evicted pods, and until when they may take
-        self.configure(hardware, configured)
+        self.configure(hardware, configured, now)
 
-    def configure(self, hardware: Hardware, configured: Configured) -> None:
+    def configure(self, hardware: Hardware, configured: Configured, now: float) -> None:
         """The machine has this from now on, and its kubelet starts anew. StartupError for what a kubelet refuses."""
         self.hardware, self.configured = hardware, configured
         config, machine = configured.configuration, hardware.machine
@@ -87,6 +98,12 @@ class SimulatedMachine:
         enforces_pods = config.cgroups_per_qos and PODS in config.enforce_node_allocatable
         limits = all_pods(machine, config, started.reservations, in_full=not enforces_pods)
         self.pods_limit = limits["memory"].units
+        self._most_outside = node_bounds(hardware)
+        self._collector = ImageCollector(ImagePolicy.of(config), hardware, now)
+        if self.pods_memory_bytes(now) <= self.pods_limit:
+            self._enforced_limit, self._enforce_at = self.pods_limit, None
+        else:
+            self._enforce_at = now + _ENFORCE_SECONDS
         self.settings = started.eviction
         self.is_single_kill = config.is_single_process_oom_kill(hardware.cgroup_version)
         self.eviction = EvictionState()
@@ -97,6 +114,21 @@ class SimulatedMachine:
         self._is_class_limit_due = True
         self._orders.clear()
         self._lines = lines(self.settings.thresholds, hardware, self.pods_limit)
+
+    def enforce(self, now: float) -> NodeEvent | None:
+        """Try again to limit all pods together, once it is time; returns what is told of that."""
+        if self._enforce_at is None or now < self._enforce_at:
+            return None
+        used, config = self.pods_memory_bytes(now), self.configured.configuration
+        if used <= self.pods_limit:
+            self._enforced_limit, self._enforce_at = self.pods_limit, None
+        else:
+            self._enforce_at = now + _ENFORCE_SECONDS
+        root = kubepods(config.cgroup_root, per_qos=config.cgroups_per_qos)
+        return pods_limit_event(root, self.configured, self.pods_limit, used)
+
+    def pods_memory_bytes(self, now: float) -> int:
+        return self.figures(read_at(now)).pods_anonymous
 
     def declare(self, daemons: NodeUsageModels, now: float) -> None:
         """What is used outside pods; a change counts from now on."""
@@ -109,7 +141,7 @@ class SimulatedMachine:
         self._limits_of_classes(read_at(now))  # those in force so far: what has come may not exceed them
         before = self.pods.get(pod.uid)
         if before is None:
-            self.disks.run(pod.images)
+            self.disks.run(pod.images, now)
         else:
             self._keep_dead(before, pod.started, now)
         self._enter(pod.uid, before, pod)
@@ -148,8 +180,13 @@ class SimulatedMachine:
         kills, found = self._kill_all(now)
         if len(kills) == MOST_KILLS:
             return Look(kills, None, now)
+        events: tuple[NodeEvent, ...] = ()
+        if self._collector.is_due(now):
+            declared = int(self.outside(NodeMeasure.UNUSED_IMAGES, read_at(now)))
+            events = self._collector.collect(self.disks, declared, found, now)
+            found = self.figures(read_at(now))
         outcome = self._pass(now, found) if self._is_due(now, found) else None
-        return Look(kills, outcome, self._next_look(now, found))
+        return Look(kills, outcome, self._sooner(self._next_look(now, found)), events)
 
     def figures(self, read: Read) -> Figures:
         totals = list(self._fixed)
@@ -161,7 +198,10 @@ class SimulatedMachine:
     def outside(self, measure: NodeMeasure, read: Read) -> float:
         """What is used outside pods, in base units."""
         declaration = self._daemons.measures.get(measure)
-        return 0.0 if declaration is None else read(declaration.model, self._declared_at)
+        if declaration is None:
+            return 0.0
+        amount, most = read(declaration.model, self._declared_at), self._most_outside.get(measure)
+        return amount if most is None else min(amount, most)
 
     def class_requests(self) -> ClassRequests:
         """What the pods of the machine request, by class."""
@@ -217,8 +257,8 @@ class SimulatedMachine:
         capacity = self.hardware.machine.memory_bytes
         if not capacity:
             return None
-        if found.pods_anonymous > self.pods_limit:
-            return MemoryDomain(self.pods_limit, self.pods.values(), "of all pods")
+        if found.pods_anonymous > self._enforced_limit:
+            return MemoryDomain(self._enforced_limit, self.pods.values(), "of all pods")
         if found.anonymous > capacity:
             return MemoryDomain(capacity, self.pods.values())
         return None
@@ -306,22 +346,31 @@ class SimulatedMachine:
         next_tick = (math.floor(now / MONITORING_SECONDS + 1e-6) + 1) * MONITORING_SECONDS
         if not self._is_active:
             for window in _WINDOWS:
-                if not self._can_happen(now, now + window):
-                    return None if window == _WINDOWS[0] and self._is_steady else now + window
+                peak = self.figures(read_peak(now, now + window))
+                if not self._can_happen(now, now + window, peak):
+                    quiet = None if window == _WINDOWS[0] and self._is_steady else now + window
+                    if not self._collector.bytes_to_free(peak):
+                        return quiet
+                    collected_at = self._collector.next_at(now)
+                    return collected_at if quiet is None else min(quiet, collected_at)
         if self._is_steady or self._exhausted(read_at(now), found) is not None:
             return next_tick  # whoever could be killed is
         return self._kernel_acts_at(now, next_tick) or next_tick
+
+    def _sooner(self, next_at: float | None) -> float | None:
+        """Or when the limit of all pods is tried again."""
+        if self._enforce_at is None:
+            return next_at
+        return self._enforce_at if next_at is None else min(next_at, self._enforce_at)
 
     @property
     def _is_steady(self) -> bool:
         """Whether usage stays as it is for ever."""
         return not self._daemons.measures and not self._varying
 
-    def _can_happen(self, begin: float, end: float) -> bool:
-        """Whether anything may be killed or evicted in that window, or a condition shown."""
-        read = read_peak(begin, end)
-        found = self.figures(read)
-        return self._exhausted(read, found) is not None or self._is_short(begin, end, found)
+    def _can_happen(self, begin: float, end: float, peak: Figures) -> bool:
+        """Whether anything may be killed or evicted in that window, or a condition shown; `peak`: its figures."""
+        return self._exhausted(read_peak(begin, end), peak) is not None or self._is_short(begin, end, peak)
 
     def _is_short(self, begin: float, end: float, found: Figures) -> bool:
         """Whether a threshold may be met in that window, or a limit of local storage exceeded."""

@@ -15,7 +15,7 @@ from fairlead.node.eviction.candidates import Candidate, ContainerUsage, DiskUsa
 from fairlead.node.eviction.signals import MEMORY, PIDS
 from fairlead.node.oom import oom_score_adjustments
 from fairlead.node.requests import stated_limit
-from fairlead.sim.machine.load import ACTIVE_FILE, ANONYMOUS, LOGS, PROCESSES, ROOTFS, PodLoad, Read
+from fairlead.sim.machine.load import ACTIVE_FILE, ANONYMOUS, LOGS, MOST_PROCESSES, PROCESSES, ROOTFS, PodLoad, Read
 from fairlead.sim.pod_manifest import manifest_of
 from fairlead.sim.usage.declarations import PodUsageModels
 from fairlead.sim.usage.measures import Measure
@@ -37,16 +37,19 @@ class MachinePod:
         started: Mapping[str, float],
         without_children: frozenset[str],
         find: Callable[[str], Pod | None],
+        most_processes: int = MOST_PROCESSES,
     ) -> None:
-        """`find` finds the pod by its key as long as it is on the machine."""
+        """`find` finds the pod by its key as long as it is on the machine; `most_processes` is `podPidsLimit`."""
         self.uid, self.key = pod.metadata.uid, pod.metadata.key
         self.usage, self.started, self.without_children = usage, started, without_children
         self.images = tuple(container.image for container in pod.spec.containers)
-        self.load = PodLoad(usage, started, without_children)
+        self.load = PodLoad(usage, started, without_children, most_processes)
+        self._most_processes = most_processes
         fixed = self.load.fixed
         #: Whether its figures never change: cache in use does with the room that memory has for it.
         self.is_steady = self.load.is_steady and not fixed[ACTIVE_FILE]
         self._generation = pod.metadata.generation
+        self._pod_resources = pod.spec.raw_resources  # those of its cgroup, which may be resized later than desired
         self._find = find
         self._oom_scores: tuple[int, Mapping[str, int]] | None = None
         self.may_exceed_local_storage = _has_storage_limit(pod) and self.candidate.has_storage_limits
@@ -57,11 +60,12 @@ class MachinePod:
     ) -> bool:
         """Whether another object made of these would behave as this one."""
         is_same_run = self.started == started and self.without_children == without_children
-        return is_same_run and self.usage is usage and self._generation == pod.metadata.generation
+        is_same_size = self._generation == pod.metadata.generation and self._pod_resources == pod.spec.raw_resources
+        return is_same_run and self.usage is usage and is_same_size
 
     def running(self, started: Mapping[str, float], without_children: frozenset[str]) -> MachinePod:
         """The same pod with something else running."""
-        return MachinePod(self.pod, self.usage, started, without_children, self._find)
+        return MachinePod(self.pod, self.usage, started, without_children, self._find, self._most_processes)
 
     @property
     def pod(self) -> Pod:
@@ -98,6 +102,14 @@ class MachinePod:
             return 0
         return int(read(model, self.started[container]))
 
+    def processes(self, read: Read) -> Mapping[str, int]:
+        """By container; together no more than the pod may have."""
+        found, left = {}, self._most_processes
+        for container in self.started:
+            found[container] = min(self.amount(container, Measure.PIDS, read), left)
+            left -= found[container]
+        return found
+
     def working_set(self, read: Read, memory_room: int) -> int:
         amounts = self.load.amounts(read)
         return amounts[ANONYMOUS] + min(amounts[ACTIVE_FILE], memory_room)
@@ -127,8 +139,12 @@ class MachinePod:
             ephemeral_storage=amounts[ROOTFS] + amounts[LOGS] + local,
         )
 
+    def in_memory_volumes(self, container: str, read: Read) -> int:
+        """What volumes in memory count as that container's; killing it frees none of them."""
+        return sum(int(read(model, self.started[container])) for model in self.usage.in_memory(container))
+
     def _container(self, name: str, read: Read, memory_room: int) -> ContainerUsage:
-        anonymous = self.anonymous(name, read)
+        anonymous = self.anonymous(name, read) + self.in_memory_volumes(name, read)
         active_file = min(self.amount(name, Measure.ACTIVE_FILE, read), memory_room)
         layer = DiskUsage(self.amount(name, Measure.ROOTFS, read), self.amount(name, Measure.INODES, read))
         return ContainerUsage(name, anonymous + active_file, layer, DiskUsage(self.amount(name, Measure.LOGS, read), 0))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -25,18 +26,21 @@ from fairlead.node.eviction.manager import Eviction, PassOutcome
 from fairlead.node.eviction.messages import THRESHOLD_MET, attempting_to_reclaim
 from fairlead.node.eviction.ranking import Overuse
 from fairlead.node.eviction.signals import DISK_PRESSURE, MEMORY_PRESSURE, PID_PRESSURE
-from fairlead.node.evidence import OOM_SCORES, RANKING, annotation
+from fairlead.node.evidence import OOM_SCORES, PRESSURE, RANKING, STORAGE_USE, StorageUse, annotation, pressure
+from fairlead.node.plan import NodeEvent
 from fairlead.node.pod_lifecycle import PodRun
 from fairlead.runtime.clock import now, timestamp
 from fairlead.runtime.workqueue import WorkQueue
 from fairlead.sim.machine.cpu import CpuAccount, quota_cores
 from fairlead.sim.machine.hardware import hardware_of
 from fairlead.sim.machine.kernel import OomKill
+from fairlead.sim.machine.load import MOST_PROCESSES
 from fairlead.sim.machine.machine import SimulatedMachine
 from fairlead.sim.machine.machine_pod import MachinePod
 from fairlead.sim.machine.own_limit import LimitKills, limit_kills, memory_limit
 from fairlead.sim.machine.throttling import Throttled, Throttling
-from fairlead.sim.node_events import NodeEvents
+from fairlead.sim.machine.volume_measurements import ClaimCapacity
+from fairlead.sim.node_events import NodeEvents, WarningLimits
 from fairlead.sim.usage.declarations import PodUsageModels
 from fairlead.sim.usage.declared import INVALID_USAGE, declares_usage, node_usage, pod_usage
 from fairlead.sim.usage.measures import Measure
@@ -73,6 +77,9 @@ class _NodeEntry:
     pods: dict[str, tuple[str, PodRun]] = field(default_factory=dict)
     #: Pressures that the node shows.
     shown: tuple[str, ...] = ()
+    #: How many pods it has evicted, by signal.
+    evictions: Counter[str] = field(default_factory=Counter)
+    warnings: WarningLimits = field(default_factory=lambda: WarningLimits(now()))
     throttling: Throttling = field(default_factory=Throttling)
     #: What has come together of its cpu, once somebody has asked; it goes with the node.
     cpu: CpuAccount | None = None
@@ -87,9 +94,15 @@ class Machines:
         profiles: Profiles,
         configured: Callable[[Node], Configured],
         find: Callable[[str], Pod | None],
+        claim_capacity: ClaimCapacity,
+        record: Callable[[Node, NodeEvent], None],
         overuse: Overuse | None = None,
     ) -> None:
-        """`find` finds a pod by its key: the fleet keeps them. `overuse`: pods of overused namespaces go first."""
+        """`find` finds a pod by its key: the fleet keeps them. `overuse`: pods of overused namespaces go first.
+
+        `record` is told what a kubelet tells of its node.
+        """
+        self.claim_capacity, self._record = claim_capacity, record
         self._as_node, self._effects, self._events = as_node, effects, events
         self._profiles, self._configured, self._find, self._overuse = profiles, configured, find, overuse
         self._nodes: dict[str, _NodeEntry] = {}
@@ -124,8 +137,8 @@ class Machines:
             return
         configured = self._configured(node)
         if entry.machine.configured is not configured or hardware_of(before) != hardware_of(node):
-            entry.machine.configure(hardware_of(node), configured)
-        if before.metadata.annotations != node.metadata.annotations:
+            entry.machine.configure(hardware_of(node), configured, now())
+        if before.metadata.annotations != node.metadata.annotations or hardware_of(before) != hardware_of(node):
             self._declare(entry)
         self._looks.add(name)
 
@@ -167,6 +180,22 @@ class Machines:
         entry = self._nodes.get(name)
         return entry.machine.eviction.conditions if entry is not None and entry.machine is not None else ()
 
+    def pressure(self, name: str) -> dict[str, str]:
+        """Why it shows these conditions, as an annotation of an event."""
+        entry = self._nodes.get(name)
+        if entry is None or entry.machine is None:
+            return {}
+        return {PRESSURE: annotation(pressure(entry.machine.eviction))}
+
+    def pods_memory_bytes(self, name: str) -> int:
+        """What the pods of the node use that the kernel cannot take back; nothing where nobody declares any usage."""
+        entry = self._nodes.get(name)
+        return 0 if entry is None or entry.machine is None else entry.machine.pods_memory_bytes(now())
+
+    def evictions(self, name: str) -> Mapping[str, int]:
+        entry = self._nodes.get(name)
+        return {} if entry is None else entry.evictions
+
     def memory_exit(self, pod: Pod, container: Container, started_at: float) -> Exit | None:
         """How the kernel ends a container that started then because of memory, as far as that is known."""
         key = (pod.metadata.uid, container.name)
@@ -185,7 +214,8 @@ class Machines:
     def memory_bytes(self, pod: Pod, container: Container, started_at: float, now_: float) -> int:
         """How much memory a container that started then uses now."""
         usage = self._usage(pod)
-        models = (usage.model(container.name, measure) for measure in (Measure.MEMORY, Measure.CHILD_MEMORY))
+        models = [usage.model(container.name, measure) for measure in (Measure.MEMORY, Measure.CHILD_MEMORY)]
+        models += usage.in_memory(container.name)
         return int(sum(model.at(now_, started_at) for model in models if model is not None))
 
     def machine(self, name: str) -> SimulatedMachine | None:
@@ -276,7 +306,7 @@ class Machines:
         return machine
 
     def _empty(self, entry: _NodeEntry) -> SimulatedMachine:
-        return SimulatedMachine(hardware_of(entry.node), self._configured(entry.node), self._overuse)
+        return SimulatedMachine(hardware_of(entry.node), self._configured(entry.node), self._overuse, now())
 
     def _enter_all(self, entry: _NodeEntry, machine: SimulatedMachine, moment: float) -> None:
         for key, run in entry.pods.values():
@@ -306,7 +336,9 @@ class Machines:
             return False
         if known is None and not started:
             return False
-        present = MachinePod(pod, usage, started, children, self._find)
+        limit = machine.configured.configuration.pod_pids_limit
+        most = limit if limit > 0 else MOST_PROCESSES
+        present = MachinePod(pod, usage, started, children, self._find, most)
         machine.put(present, moment)
         entry.throttling.put(uid, _throttled(machine, present), moment)
         return True
@@ -325,7 +357,11 @@ class Machines:
         if entry is None or entry.machine is None:
             return
         moment = now()
-        kills, outcome, next_at = entry.machine.look(moment)
+        if (event := entry.machine.enforce(moment)) is not None:
+            self._record(entry.node, event)
+        kills, outcome, next_at, events = entry.machine.look(moment)
+        for told in events:
+            self._record(entry.node, told)
         for kill in kills:
             self._kill(entry, kill, moment)
         if outcome is not None:
@@ -353,21 +389,26 @@ class Machines:
             return
         scores = {OOM_SCORES: annotation(kill.scores)}
         if not kill.scores.cgroup:
+            if not entry.warnings.may_warn(now()):
+                return
             message = f"System OOM encountered, victim process: {kill.container}, pid: {1 + len(self._killed)}"
             self._events.of_node(entry.node, WARNING, SYSTEM_OOM, message, scores)
-        elif (pod := self._find(kill.pod.key)) is not None:
+        elif (pod := self._find(kill.pod.key)) is not None and entry.warnings.may_tell_kill(now()):
             message = f"Memory cgroup {kill.scores.cgroup} is out of memory: killed container {kill.container}"
             self._events.of_pod(pod, WARNING, OOM_KILLING, message, scores)
 
     def _act(self, entry: _NodeEntry, outcome: PassOutcome) -> None:
         assert entry.machine is not None
-        if outcome.starved_resource and self._events:
+        if outcome.starved_resource and self._events and entry.warnings.may_warn(now()):
             message = attempting_to_reclaim(outcome.starved_resource)
             self._events.of_node(entry.node, WARNING, THRESHOLD_MET, message)
         for eviction in outcome.evictions:
             pod = self._find(f"{eviction.candidate.namespace}/{eviction.candidate.name}")
             if pod is not None and pod.metadata.uid == eviction.candidate.uid:
+                entry.evictions[eviction.signal] += 1
                 evidence = {RANKING: annotation(entry.machine.ranking)} if outcome.starved_resource else {}
+                if eviction.excess is not None:
+                    evidence[STORAGE_USE] = annotation(StorageUse.of(eviction.excess))
                 self._effects.evict(pod, eviction, evidence)
 
     async def _show(self, entry: _NodeEntry, pressures: tuple[str, ...]) -> None:

@@ -7,16 +7,28 @@ use nothing (S1-27).
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from fairlead.api.nodes import Node
 from fairlead.api.pods import Container
 from fairlead.node.cgroups.cpu_time import UNLIMITED
-from fairlead.node.cgroups.names import CgroupDriver, CgroupName, kubepods, path_of, pod_cgroup, qos_cgroup
+from fairlead.node.cgroups.names import (
+    CgroupDriver,
+    CgroupName,
+    container_path,
+    kubepods,
+    path_of,
+    pod_cgroup,
+    qos_cgroup,
+)
+from fairlead.node.containers import container_id
+from fairlead.node.eviction.candidates import DiskUsage
 from fairlead.node.eviction.signals import FileSystems
 from fairlead.node.stats.measurements import (
     ContainerMeasurements,
     CpuMeasurements,
+    CpuSpec,
     FilesystemMeasurements,
     MemoryMeasurements,
     NodeMeasurements,
@@ -31,23 +43,37 @@ from fairlead.sim.machine.load import read_at
 from fairlead.sim.machine.machine import SimulatedMachine
 from fairlead.sim.machine.machine_pod import MachinePod
 from fairlead.sim.machine.own_limit import memory_limit
+from fairlead.sim.machine.volume_measurements import ClaimCapacity, volume_measurements
 from fairlead.sim.usage.measures import Measure, NodeMeasure
 
 #: metrics-server's resolution.
 WINDOW_SECONDS: Final = 15.0
 _PERIODS_PER_SECOND: Final = 10
+#: What the file systems of a simulated machine are on.
+_NODEFS: Final = "/dev/nodefs"
+_IMAGEFS: Final = "/dev/imagefs"
 _NO_CPU: Final = CpuMeasurements(0, 0)
 _NO_MEMORY: Final = MemoryMeasurements(0, 0, 0)
 
 
-def node_measurements(node: Node, machine: SimulatedMachine, account: CpuAccount, now: float) -> NodeMeasurements:
-    return _Measuring(node, machine, account, now).measured()
+def node_measurements(
+    node: Node, machine: SimulatedMachine, account: CpuAccount, now: float, capacity_of_claim: ClaimCapacity
+) -> NodeMeasurements:
+    return _Measuring(node, machine, account, now, capacity_of_claim).measured()
 
 
 class _Measuring:
     """One look at one machine."""
 
-    def __init__(self, node: Node, machine: SimulatedMachine, account: CpuAccount, now: float) -> None:
+    def __init__(
+        self,
+        node: Node,
+        machine: SimulatedMachine,
+        account: CpuAccount,
+        now: float,
+        capacity_of_claim: ClaimCapacity,
+    ) -> None:
+        self._capacity_of_claim = capacity_of_claim
         self._node, self._machine, self._account, self._now = node, machine, account, now
         self._read = read_at(now)
         self._figures = machine.figures(self._read)
@@ -86,14 +112,9 @@ class _Measuring:
         cgroup = pod_cgroup(self._class_cgroup(pod), pod.uid)
         spec, metadata = pod.pod.spec, pod.pod.metadata
         specs = {container.name: container for container in (*spec.containers, *spec.init_containers)}
-        containers = tuple(self._container(pod, specs[name], cgroup) for name in pod.started)
+        cpu_spec, cpu_specs = self._account.specs(self._machine, pod.uid)
+        containers = tuple(self._container(pod, specs[name], cgroup, cpu_specs[name]) for name in pod.started)
         used = pod.measured(self._read, self._room)
-        claims = {volume.name: volume.persistent_volume_claim for volume in spec.volumes}
-        volumes = []
-        for name, disk in used.volumes.items():
-            claim = claims.get(name)
-            filesystem = self._on_nodefs(disk.used or 0, disk.inodes)
-            volumes.append(VolumeMeasurements(name, filesystem, claim.claim_name if claim is not None else ""))
         return PodMeasurements(
             name=metadata.name,
             namespace=metadata.namespace,
@@ -102,15 +123,23 @@ class _Measuring:
             cpu=_sum_of_cpu(containers),
             memory=self._sum_of_memory(containers, pod.pod_level_memory_limit),
             containers=containers,
-            volumes=tuple(volumes),
+            volumes=tuple(self._volumes(pod, used.volumes)),
             ephemeral_storage=self._on_nodefs(used.ephemeral_storage or 0, None),
             processes=used.processes or 0,
             cgroup=path_of(cgroup, self._driver),
+            cpu_spec=cpu_spec,
         )
 
-    def _container(self, pod: MachinePod, spec: Container, cgroup: CgroupName) -> ContainerMeasurements:
+    def _volumes(self, pod: MachinePod, used: Mapping[str, DiskUsage]) -> Iterator[VolumeMeasurements]:
+        return volume_measurements(pod.manifest, used, self._on_nodefs, self._capacity, self._capacity_of_claim)
+
+    def _container(
+        self, pod: MachinePod, spec: Container, cgroup: CgroupName, cpu_spec: CpuSpec
+    ) -> ContainerMeasurements:
         name = spec.name
+        id_ = _container_id(pod, name)
         anonymous = pod.anonymous(name, self._read)
+        shared = pod.in_memory_volumes(name, self._read)
         active = min(pod.amount(name, Measure.ACTIVE_FILE, self._read), self._room)
         inactive = min(pod.amount(name, Measure.INACTIVE_FILE, self._read), self._room - active)
         layer = pod.amount(name, Measure.ROOTFS, self._read)
@@ -121,13 +150,18 @@ class _Measuring:
             started_at=pod.started[name],
             cpu=self._container_cpu(pod.uid, name),
             memory=self._memory(
-                anonymous + active + inactive, anonymous + active, anonymous, memory_limit(pod.pod, spec)
+                anonymous + shared + active + inactive,
+                anonymous + shared + active,
+                anonymous,
+                memory_limit(pod.pod, spec),
             ),
             rootfs=rootfs(layer, pod.amount(name, Measure.INODES, self._read)),
             logs=self._on_nodefs(pod.amount(name, Measure.LOGS, self._read), None),
-            processes=pod.amount(name, Measure.PIDS, self._read),
-            cgroup=f"{path_of(cgroup, self._driver)}/{name}",
+            processes=pod.processes(self._read)[name],
+            cgroup=container_path(cgroup, id_, self._driver),
+            container_id=id_,
             image=spec.image,
+            cpu_spec=cpu_spec,
         )
 
     def _container_cpu(self, uid: str, name: str) -> CpuMeasurements:
@@ -192,13 +226,21 @@ class _Measuring:
         hardware, figures = self._machine.hardware, self._figures
         capacity = hardware.machine.ephemeral_storage_bytes
         left, free = max(capacity - figures.nodefs, 0), max(hardware.inodes - figures.nodefs_inodes, 0)
-        return FilesystemMeasurements(capacity, left, used, hardware.inodes, free, inodes)
+        return FilesystemMeasurements(capacity, left, used, hardware.inodes, free, inodes, _NODEFS)
 
     def _on_imagefs(self, used: int, inodes: int | None) -> FilesystemMeasurements:
         hardware, figures = self._machine.hardware, self._figures
         capacity = hardware.imagefs_bytes
         left, free = max(capacity - figures.imagefs, 0), max(hardware.imagefs_inodes - figures.imagefs_inodes, 0)
-        return FilesystemMeasurements(capacity, left, used, hardware.imagefs_inodes, free, inodes)
+        return FilesystemMeasurements(capacity, left, used, hardware.imagefs_inodes, free, inodes, _IMAGEFS)
+
+
+def _container_id(pod: MachinePod, name: str) -> str:
+    """As its runtime calls it, as far as the pod's status has told; a first run is known before that."""
+    status = pod.pod.status
+    reported = (it for it in (*status.container_statuses, *status.init_container_statuses) if it.name == name)
+    found = next((it.container_id for it in reported), "") or container_id(pod.uid, name, 0)
+    return found.partition("://")[2]
 
 
 def _memories(parts: tuple[ContainerMeasurements, ...] | tuple[PodMeasurements, ...]) -> list[MemoryMeasurements]:

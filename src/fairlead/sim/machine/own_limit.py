@@ -6,6 +6,7 @@ killed at a time (cgroup v1, or `singleProcessOOMKill`) a larger child dies alon
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -33,11 +34,15 @@ def limit_kills(
     """What becomes of a container that started then and has had the limit since `after`, if nothing else ends it."""
     main = usage.model(container, Measure.MEMORY) or _NOTHING
     child = usage.model(container, Measure.CHILD_MEMORY)
-    together: UsageModel = main if child is None else Sum((main, child))
-    at = first_above(together, limit, started_at, after)
+    shared = usage.in_memory(container)
+    at = first_above(_sum([main, *shared, *([child] if child else [])]), limit, started_at, after)
     if at is None or child is None or not is_single or child.at(at, started_at) < main.at(at, started_at):
         return LimitKills(at)
-    return LimitKills(first_above(main, limit, started_at, at), at)
+    return LimitKills(first_above(_sum([main, *shared]), limit, started_at, at), at)
+
+
+def _sum(models: Sequence[UsageModel]) -> UsageModel:
+    return models[0] if len(models) == 1 else Sum(tuple(models))
 
 
 def memory_limit(pod: Pod, container: Container) -> int | None:

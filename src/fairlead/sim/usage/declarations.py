@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from fairlead.node.volume_media import Medium
 from fairlead.sim.usage.measures import Measure, NodeMeasure
 from fairlead.sim.usage.models import UsageModel
 
@@ -18,11 +19,18 @@ class Declaration(msgspec.Struct, frozen=True):
     source: str
 
 
+class VolumeDeclaration(Declaration, frozen=True):
+    """The same of a volume: what it lies on, and the container whose memory it counts as if that is memory."""
+
+    medium: Medium
+    container: str
+
+
 class PodUsageModels(msgspec.Struct, frozen=True):
     """What a pod uses. Measures that are missing are zero."""
 
     containers: Mapping[str, Mapping[Measure, Declaration]]
-    volumes: Mapping[str, Declaration]
+    volumes: Mapping[str, VolumeDeclaration]
     #: Whether anything but the default applies.
     is_declared: bool
     #: What was ignored because it makes no sense, as texts for `InvalidUsage` events.
@@ -31,6 +39,11 @@ class PodUsageModels(msgspec.Struct, frozen=True):
     def model(self, container: str, measure: Measure) -> UsageModel | None:
         declaration = self.containers.get(container, {}).get(measure)
         return None if declaration is None else declaration.model
+
+    def in_memory(self, container: str) -> list[UsageModel]:
+        """Of the volumes that count as memory of that container."""
+        found = self.volumes.values()
+        return [it.model for it in found if it.medium is Medium.MEMORY and it.container == container]
 
 
 class NodeUsageModels(msgspec.Struct, frozen=True):

@@ -7,19 +7,22 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
 from fairlead.api.nodes import Node
 from fairlead.api.pods import Pod
 from fairlead.caches import LruCache
+from fairlead.sim.machine.hardware import hardware_of
 from fairlead.sim.usage.declarations import Declaration, NodeUsageModels, PodUsageModels
-from fairlead.sim.usage.expressions import parse_usage
+from fairlead.sim.usage.expressions import Scale, parse_usage
+from fairlead.sim.usage.images import IMAGES
 from fairlead.sim.usage.measures import VOLUME, NodeMeasure
 from fairlead.sim.usage.models import Noise, UsageModel
+from fairlead.sim.usage.node_bounds import node_bounds
 from fairlead.sim.usage.profiles import Profile, Profiles
-from fairlead.sim.usage.resolving import DEFAULT, IMAGES, KWOK_PREFIX, PREFIX, Resolver, measure_named
+from fairlead.sim.usage.resolving import DEFAULT, KWOK_PREFIX, PREFIX, Resolver, measure_named
 
 #: The reason of events about usage that makes no sense.
 INVALID_USAGE: Final = "InvalidUsage"
@@ -30,6 +33,7 @@ _LONGEST_TEMPLATE: Final = 16_384
 
 
 _NO_NODE_USAGE: Final = NodeUsageModels({})
+_Declared = TypeVar("_Declared", bound=Declaration)
 
 
 def declares_usage(pod: Pod, profiles: Profiles | None = None) -> bool:
@@ -46,7 +50,9 @@ def pod_usage(pod: Pod, profiles: Profiles | None = None) -> PodUsageModels:
     profile = profiles.select(pod) if profiles else None
     annotations = _annotations(pod.metadata.annotations) if pod.metadata.annotations else {}
     spec = pod.spec
-    parts = (spec.raw_containers, spec.raw_init_containers, spec.raw_resources)
+    parts = [spec.raw_containers, spec.raw_init_containers, spec.raw_resources]
+    if any(VOLUME in name for name in (*annotations, *(profile.usage if profile else ()))):
+        parts.append(spec.raw_volumes)  # which no two pods share: each has a token of its own
     key = b"\0".join((*map(bytes, parts), msgspec.json.encode(annotations)))  # JSON never contains the separator
     templates = profile.templates if profile else _TEMPLATES
     found = templates.get(key)
@@ -61,11 +67,14 @@ def node_usage(node: Node) -> NodeUsageModels:
     """The models of what the node uses outside its pods, by its annotations."""
     problems: list[str] = []
     found: dict[NodeMeasure, Declaration] = {}
+    bounds = node_bounds(hardware_of(node)) if node.metadata.annotations else {}
     for key, text in _annotations(node.metadata.annotations).items() if node.metadata.annotations else ():
         name = key.removeprefix(PREFIX)
         try:
             measure = measure_named(NodeMeasure, name)
-            model = _seeded(parse_usage(text, measure.unit), f"{node.metadata.name}/{measure}")
+            model = _seeded(
+                parse_usage(text, measure.unit, Scale(most=bounds.get(measure))), f"{node.metadata.name}/{measure}"
+            )
             found[measure] = Declaration(model, text, f"annotation {key}")
         except ValueError as error:
             problems.append(f"annotation {key}: {error}")
@@ -84,7 +93,7 @@ def _resolved(pod: Pod, annotations: Mapping[str, str], profile: Profile | None)
         for group, is_init in ((pod.spec.init_containers, True), (pod.spec.containers, False))
         for container in group
     }
-    volumes = resolver.volumes()
+    volumes = resolver.volumes(pod)
     declarations = [*volumes.values(), *(part for parts in containers.values() for part in parts.values())]
     is_declared = bool(resolver.problems) or any(part.source != DEFAULT for part in declarations)
     return PodUsageModels(containers, volumes, is_declared, (*resolver.unknown(), *resolver.problems))
@@ -103,9 +112,8 @@ def _with_own_noise(usage: PodUsageModels, uid: str) -> PodUsageModels:
     return PodUsageModels(containers, volumes, usage.is_declared, usage.problems)
 
 
-def _reseeded(declaration: Declaration, identity: str) -> Declaration:
-    model = declaration.model
-    return Declaration(_seeded(model, identity), declaration.text, declaration.source)
+def _reseeded(declaration: _Declared, identity: str) -> _Declared:
+    return msgspec.structs.replace(declaration, model=_seeded(declaration.model, identity))
 
 
 def _seeded(model: UsageModel, identity: str) -> UsageModel:

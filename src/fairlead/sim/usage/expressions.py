@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from fairlead.api.quantity import QuantityError, parse
+from fairlead.api.quantity import Format, Quantity, QuantityError, parse
 from fairlead.golang.durations import parse_seconds
 from fairlead.sim.usage.measures import MOST, MOST_AMOUNT, Unit
 from fairlead.sim.usage.models import (
@@ -38,13 +38,16 @@ _TIME_OF_DAY: Final = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])", re.ASCII)
 _RATE_SECONDS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _BOOLEANS: Final = {"true": True, "false": False}
 _DAY: Final = 86_400.0
+#: There is no half of one.
+_COUNTED: Final = (Unit.INODES, Unit.PROCESSES)
 
 
 class Scale(msgspec.Struct, frozen=True):
-    """What percentages are of; None where there is no such thing."""
+    """What percentages are of, and what there is at most; None where there is no such thing."""
 
     request: float | None = None
     limit: float | None = None
+    most: int | None = None
 
 
 _NO_TRACES: Final[Mapping[str, Series]] = {}
@@ -131,7 +134,7 @@ class _Arguments:
         seconds = _RATE_SECONDS.get(per.strip())
         if not slash or seconds is None:
             raise ValueError(f"{self._where(field)}{text!r} is no rate: write one such as 10Mi/s, 1Gi/m or 5Gi/h")
-        return _amount(amount.strip(), self._unit, self._scale, self._where(field)) / seconds
+        return _share_or_quantity(amount.strip(), self._unit, self._scale, self._where(field)) / seconds
 
     def moment(self, field: str, default: str, period: float) -> float:
         """Seconds after midnight UTC, or after the beginning of a period of another length."""
@@ -171,22 +174,38 @@ class _Arguments:
         if found is None:
             known = f"there are {', '.join(sorted(self._traces))}" if self._traces else "no profile brings any"
             raise ValueError(f"{self._where(field)}there is no trace {name!r}: {known}")
-        most = MOST_AMOUNT[self._unit]
+        most = self.most
         if found.maxima.of(0, len(found.amounts) - 1) > most:
-            raise ValueError(f"{self._where(field)}trace {name!r} goes beyond {MOST[self._unit]}, which no node has")
+            raise ValueError(f"{self._where(field)}trace {name!r} goes beyond {_beyond(self._unit, self._scale)}")
         return found
 
     @property
     def most(self) -> float:
-        return MOST_AMOUNT[self._unit]
+        return MOST_AMOUNT[self._unit] if self._scale.most is None else self._scale.most
 
 
 def _amount(text: str, unit: Unit, scale: Scale, where: str) -> float:
+    amount = _share_or_quantity(text, unit, scale, where)
+    if unit in _COUNTED and not amount.is_integer():
+        raise ValueError(f"{where}{text!r} is no whole number of {unit}")
+    return amount
+
+
+def _share_or_quantity(text: str, unit: Unit, scale: Scale, where: str) -> float:
     match = _PERCENTAGE.fullmatch(text)
     amount = _quantity(text, where) if match is None else _share(match, scale, where)
     if not 0.0 <= amount <= MOST_AMOUNT[unit]:
         raise ValueError(f"{where}{text!r} is not between 0 and {MOST[unit]}: no node could have it")
+    if scale.most is not None and amount > scale.most:
+        raise ValueError(f"{where}{text!r} is beyond {_beyond(unit, scale)}")
     return amount
+
+
+def _beyond(unit: Unit, scale: Scale) -> str:
+    if scale.most is None:
+        return f"{MOST[unit]}, which no node has"
+    style = Format.BINARY_SI if unit is Unit.BYTES else Format.DECIMAL_SI
+    return f"the {Quantity.of_units(scale.most, style)} that the node has"
 
 
 def _quantity(text: str, where: str) -> float:

@@ -17,6 +17,7 @@ from fairlead.client.events import EventRecorder
 from fairlead.client.informer import Informers
 from fairlead.sim.usage.declared import INVALID_USAGE
 from fairlead.sim.usage.expressions import LONGEST_TEXT, Scale, parse_usage
+from fairlead.sim.usage.images import repository
 from fairlead.sim.usage.measures import VOLUME, Measure, Unit
 from fairlead.sim.usage.models import Series
 from fairlead.sim.usage.profiles import Profile, Profiles
@@ -32,6 +33,7 @@ USAGE_PROFILES: Final = Resource(
 #: How many traces a profile may bring, and how many measures it may speak of.
 MOST_TRACES: Final = 16
 MOST_USAGES: Final = 64
+MOST_IMAGES: Final = 64
 #: How much of what is wrong an event quotes, as the API server allows in an events.k8s.io note.
 LONGEST_PROBLEM: Final = 1024
 
@@ -44,6 +46,7 @@ class TraceSource(View):
 class UsageProfileSpec(View):
     selector: dict[str, Any] | None = None
     containers: tuple[str, ...] = ()
+    images: tuple[str, ...] = ()
     usage: dict[str, str] = {}
     traces: dict[str, TraceSource] = {}
 
@@ -100,7 +103,10 @@ def profile_of(obj: UsageProfile) -> tuple[Profile, list[str]]:
             usage[name] = text
         except ValueError as error:
             problems.append(f"spec.usage[{name}]: {error}")
-    return Profile(meta.namespace, meta.name, selector, frozenset(spec.containers), usage, traces), problems
+    if spec.images and spec.containers:
+        problems.append("spec.containers: does not count beside spec.images")
+    images = frozenset(map(repository, spec.images))
+    return Profile(meta.namespace, meta.name, selector, frozenset(spec.containers), images, usage, traces), problems
 
 
 def _traces(sources: Mapping[str, TraceSource], problems: list[str]) -> Iterator[tuple[str, Series]]:
@@ -181,6 +187,8 @@ def _spec_schema() -> Obj:
         "properties": {
             "selector": selector,
             "containers": texts | {"description": "Which containers of these pods; none named: all of them."},
+            "images": texts
+            | {"description": "Containers of these images alone, whatever their tags.", "maxItems": MOST_IMAGES},
             "usage": usage,
             "traces": {"type": "object", "maxProperties": MOST_TRACES, "additionalProperties": source},
         },

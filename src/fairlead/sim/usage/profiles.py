@@ -10,6 +10,7 @@ from fairlead.api.pods import Pod
 from fairlead.api.selectors import Selector
 from fairlead.caches import LruCache
 from fairlead.sim.usage.declarations import PodUsageModels
+from fairlead.sim.usage.images import repository
 from fairlead.sim.usage.models import Series
 
 #: How many templates a profile remembers.
@@ -25,11 +26,24 @@ class Profile:
     selector: Selector
     #: The containers that it is about; none means all of them.
     containers: frozenset[str] = frozenset()
+    #: Or those of these images, of pods that have one.
+    images: frozenset[str] = frozenset()
     #: By name of a measure: the text of a model.
     usage: Mapping[str, str] = field(default_factory=dict)
     traces: Mapping[str, Series] = field(default_factory=dict)
     #: What was worked out for templates of pods: goes with the profile, whose traces may be large.
     templates: LruCache[bytes, PodUsageModels] = field(default_factory=lambda: LruCache(_TEMPLATES))
+
+
+def _has_image(pod: Pod, images: frozenset[str]) -> bool:
+    """Hardly any profile is about images, and hardly any pod has theirs: most need not be decoded for that."""
+    if not images:
+        return True
+    spec = pod.spec
+    written = bytes(spec.raw_containers) + bytes(spec.raw_init_containers)
+    if not any(image.encode() in written for image in images):
+        return False
+    return any(repository(container.image) in images for container in (*spec.containers, *spec.init_containers))
 
 
 class Profiles:
@@ -53,5 +67,5 @@ class Profiles:
     def select(self, pod: Pod) -> Profile | None:
         labels = pod.metadata.labels
         profiles = self._by_namespace.get(pod.metadata.namespace, {}).values()
-        selected = (profile for profile in profiles if profile.selector.matches(labels))
+        selected = (it for it in profiles if it.selector.matches(labels) and _has_image(pod, it.images))
         return min(selected, key=lambda profile: profile.name, default=None)

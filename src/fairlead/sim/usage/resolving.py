@@ -7,11 +7,14 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from fairlead.api.objects import Obj
 from fairlead.api.pods import Container, Pod
 from fairlead.api.quantity import QuantityError, parse
 from fairlead.node.status import is_sidecar
-from fairlead.sim.usage.declarations import Declaration
+from fairlead.node.volume_media import medium_of
+from fairlead.sim.usage.declarations import Declaration, VolumeDeclaration
 from fairlead.sim.usage.expressions import Scale, parse_usage
+from fairlead.sim.usage.images import IMAGES, repository
 from fairlead.sim.usage.measures import VOLUME, Measure, NodeMeasure, Unit
 from fairlead.sim.usage.profiles import Profile
 
@@ -20,9 +23,6 @@ PREFIX: Final = "sim.fairlead.dev/usage-"
 #: KWOK's, for all containers of the pod.
 KWOK_PREFIX: Final = "kwok.x-k8s.io/usage-"
 _KWOK_MEASURES: Final = (Measure.CPU, Measure.MEMORY)
-
-#: What images are known to use.
-IMAGES: Final[Mapping[str, Mapping[Measure, str]]] = {"saadali/simmemleak": {Measure.MEMORY: "leak(10Mi/s)"}}
 
 #: What a container uses of which nothing is declared: a share of its request, or else a little.
 DEFAULT_SHARE: Final = "50%"
@@ -83,7 +83,7 @@ class Resolver:
                 found[measure] = declaration
         return found
 
-    def volumes(self) -> dict[str, Declaration]:
+    def volumes(self, pod: Pod) -> dict[str, VolumeDeclaration]:
         """What is kept in volumes; not by container, since they share them."""
         texts: dict[str, list[_Candidate]] = {}
         for key, text in self._annotations.items():
@@ -95,8 +95,21 @@ class Resolver:
                 if measure.startswith(VOLUME):
                     name = measure.removeprefix(VOLUME)
                     texts.setdefault(name, []).append((_source(self._profile), text))
-        found = {name: self._first(candidates, Unit.BYTES, Scale()) for name, candidates in texts.items()}
-        return {name: declaration for name, declaration in found.items() if declaration}
+        if not texts:
+            return {}
+        known = {volume["name"]: volume for volume in _decoded(pod.spec.raw_volumes)}
+        users = _users(pod)
+        found = {}
+        for name, candidates in texts.items():
+            if name not in known:
+                for source, _ in candidates:
+                    self._problems[f"{source}: the pod has no volume {name!r}"] = None
+            elif declared := self._first(candidates, Unit.BYTES, Scale()):
+                medium, container = medium_of(known[name]), users.get(name, pod.spec.containers[0].name)
+                found[name] = VolumeDeclaration(
+                    declared.model, declared.text, declared.source, medium=medium, container=container
+                )
+        return found
 
     def _candidates(self, container: Container, measure: Measure, *, is_named_only: bool) -> Iterator[_Candidate]:
         keys = [f"{container.name}.{PREFIX}{measure}"]
@@ -107,11 +120,14 @@ class Resolver:
         for key in keys:
             if (text := self._annotations.get(key)) is not None:
                 yield f"annotation {key}", text
-        profile = self._profile
-        is_concerned = profile and (container.name in profile.containers or not (profile.containers or is_named_only))
+        profile, image = self._profile, repository(container.image)
+        is_concerned = profile and (
+            image in profile.images
+            if profile.images
+            else container.name in profile.containers or not (profile.containers or is_named_only)
+        )
         if profile and is_concerned and (text := profile.usage.get(measure)) is not None:
             yield _source(profile), text
-        image = _repository(container.image)
         if (text := IMAGES.get(image, {}).get(measure)) is not None:
             yield f"image {image}", text
 
@@ -158,6 +174,20 @@ def _default(container: Container, measure: Measure) -> Declaration | None:
         return None
 
 
+def _users(pod: Pod) -> dict[str, str]:
+    """By volume, the first container that mounts it: the kernel charges memory to whoever writes first."""
+    containers = [*_decoded(pod.spec.raw_containers), *_decoded(pod.spec.raw_init_containers)]
+    found: dict[str, str] = {}
+    for container in containers:
+        for mount in container.get("volumeMounts") or ():
+            found.setdefault(mount["name"], container["name"])
+    return found
+
+
+def _decoded(raw: msgspec.Raw) -> list[Obj]:
+    return (msgspec.json.decode(raw) or []) if raw else []
+
+
 def _source(profile: Profile) -> str:
     return f"UsageProfile {profile.name}"
 
@@ -167,11 +197,3 @@ def measure_named(names: type[_Name], text: str) -> _Name:
         return names(text)
     except ValueError:
         raise ValueError(f"there is no measure {text!r}: there are {', '.join(names)}") from None
-
-
-def _repository(image: str) -> str:
-    """The image without its registry, tag and digest."""
-    name = image.partition("@")[0]
-    path, slash, last = name.rpartition("/")
-    name = path + slash + last.partition(":")[0]
-    return name.removeprefix("docker.io/").removeprefix("index.docker.io/")

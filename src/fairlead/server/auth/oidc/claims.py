@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from fairlead.api.users import User
+from fairlead.api.users import CREDENTIAL_ID, User
 from fairlead.cel.environment import Program
 from fairlead.cel.errors import CelError
 from fairlead.cel.scope import Meter
@@ -15,7 +15,6 @@ from fairlead.server.auth.oidc.configuration import JwtIssuer, Rule
 
 #: What all expressions about one token may cost together.
 _BUDGET: Final = 100_000
-_CREDENTIAL_ID: Final = "authentication.kubernetes.io/credential-id"
 _NO_TEXTS: Final = "expression must return a string or a list of strings"
 
 Claims = Mapping[str, Any]
@@ -108,7 +107,7 @@ def _uid(issuer: JwtIssuer, claims: Claims, meter: Meter) -> str:
 def _extra(issuer: JwtIssuer, claims: Claims, meter: Meter) -> Iterable[tuple[str, tuple[str, ...]]]:
     told = "oidc: error evaluating extra claim expression"
     if isinstance(token_id := claims.get("jti"), str) and token_id:
-        yield _CREDENTIAL_ID, (f"JTI={token_id}",)
+        yield CREDENTIAL_ID, (f"JTI={token_id}",)
     for key, program in issuer.extra:
         values = _texts(_evaluated(program, claims, meter, told), f"{told}: {program.source}")
         if values:

@@ -1,0 +1,48 @@
+"""Image garbage collection by how full their file system is: every five minutes, from a high mark down to a low one.
+
+Eviction frees images too, but only once the node is short of disk. Source: pkg/kubelet/images/image_gc_manager.go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from fairlead.node.configuration.settings import KubeletConfiguration
+from fairlead.node.plan import NodeEvent
+
+COLLECTION_SECONDS: Final = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class ImagePolicy:
+    high_percent: int
+    low_percent: int
+    #: Images that came later than so long ago are left alone.
+    minimum_age: float
+
+    @classmethod
+    def of(cls, config: KubeletConfiguration) -> ImagePolicy:
+        return cls(
+            config.image_gc_high_threshold_percent,
+            config.image_gc_low_threshold_percent,
+            config.image_minimum_gc_age,
+        )
+
+    def bytes_to_free(self, available: int, capacity: int) -> int:
+        """None below the high mark; a mark of 100 % turns it off."""
+        if self.high_percent >= 100 or not capacity:
+            return 0
+        if 100 - available * 100 // capacity < self.high_percent:
+            return 0
+        return max(capacity * (100 - self.low_percent) // 100 - available, 0)
+
+
+def failure_events(wanted: int, freed: int, *, has_failed_before: bool) -> tuple[NodeEvent, ...]:
+    """The collector tells of every failure, and the kubelet from the second in a row on."""
+    message = (
+        f"Failed to garbage collect required amount of images. Attempted to free {wanted} bytes, "
+        f"but only found {freed} bytes eligible to free."
+    )
+    found = (NodeEvent("Warning", "FreeDiskSpaceFailed", message),)
+    return (*found, NodeEvent("Warning", "ImageGCFailed", message)) if has_failed_before else found

@@ -1,0 +1,145 @@
+"""Shows the service network and who has which of its addresses: the ServiceCIDR `kubernetes`, an IPAddress for each.
+
+Upstream gives addresses by creating these objects; here they are given by `ServiceAddresses`, which knows what services
+hold, and the objects follow. Sources: pkg/controlplane/controller/defaultservicecidr,
+pkg/registry/core/service/ipallocator (1.36).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from ipaddress import ip_address
+from typing import Final
+
+import msgspec
+
+from fairlead.api import conditions
+from fairlead.api.builtin import IP_ADDRESSES, SERVICE_CIDRS, SERVICES
+from fairlead.api.errors import AlreadyExists, ApiError, Conflict, NotFound
+from fairlead.api.objects import Obj, metadata
+from fairlead.runtime.clock import timestamp
+from fairlead.server.admission.service_addresses import SERVICE_NETWORK, held_by
+from fairlead.server.context import INTERNAL
+from fairlead.server.registry.registry import Registry
+
+log = logging.getLogger(__name__)
+
+_LABELS: Final = {
+    "ipaddress.kubernetes.io/ip-family": "IPv4",
+    "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io",
+}
+_CIDRS: Final = [str(SERVICE_NETWORK)]
+_READY: Final = {"type": "Ready", "status": "True", "reason": "", "message": "Kubernetes default Service CIDR is ready"}
+_NETWORK_NAME: Final = "kubernetes"
+_PAUSE_SECONDS: Final = 1.0
+#: So many objects are written at once, as one group commit takes them.
+_AT_ONCE: Final = 64
+
+#: Namespace and name of a service.
+Owner = tuple[str, str]
+
+
+class ClusterAddresses:
+    """Hears of every service and of every such object. Make it before the registry is opened, then run it."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._owners: dict[str, Owner] = {}
+        self._held: dict[Owner, set[str]] = {}
+        #: The addresses whose objects may be wrong; None: the network's own may be.
+        self._changed: dict[str | None, None] = {None: None}
+        self._has_changes = asyncio.Event()
+        registry.observe(SERVICES.qualified, self._observe_service)
+        registry.observe(IP_ADDRESSES.qualified, self._observe_address)
+        registry.observe(SERVICE_CIDRS.qualified, self._observe_network)
+
+    def _observe_service(self, namespace: str, name: str, raw: bytes | None) -> None:
+        owner = namespace, name
+        before = self._held.pop(owner, set())
+        now = held_by(msgspec.json.decode(raw)["spec"]).addresses if raw is not None else set()
+        now = {address for address in now if ip_address(address) in SERVICE_NETWORK}
+        if now:
+            self._held[owner] = now
+        for address in before - now:
+            if self._owners.get(address) == owner:
+                del self._owners[address]
+        self._owners.update(dict.fromkeys(now, owner))
+        for address in before ^ now:
+            self._note(address)
+
+    def _observe_address(self, namespace: str, name: str, raw: bytes | None) -> None:
+        if raw is None or name not in self._owners:  # it was removed, or is a service's no more
+            self._note(name)
+
+    def _observe_network(self, namespace: str, name: str, raw: bytes | None) -> None:
+        if name == _NETWORK_NAME:
+            self._note(None)
+
+    def _note(self, address: str | None) -> None:
+        self._changed[address] = None
+        self._has_changes.set()
+
+    async def settle(self) -> None:
+        """Make all objects right that may be wrong."""
+        while self._changed:
+            changed = list(self._changed)[:_AT_ONCE]
+            for address in changed:
+                del self._changed[address]
+            try:
+                await asyncio.gather(*map(self._settle, changed))
+            except ApiError:
+                self._changed |= dict.fromkeys(changed)
+                raise
+
+    async def run(self) -> None:
+        """Go on doing that, until cancelled."""
+        while True:
+            await self._has_changes.wait()
+            self._has_changes.clear()
+            try:
+                await self.settle()
+            except ApiError as error:
+                log.warning("the addresses of services are not shown for now: %s", error)
+                await asyncio.sleep(_PAUSE_SECONDS)
+                self._has_changes.set()
+
+    async def _settle(self, address: str | None) -> None:
+        try:
+            await (self._settle_network() if address is None else self._settle_address(address))
+        except (AlreadyExists, Conflict, NotFound):  # somebody else was faster; that is looked at, too
+            return
+
+    async def _settle_network(self) -> None:
+        found = self._registry.find(SERVICE_CIDRS.qualified, _NETWORK_NAME)
+        if found is None:
+            wanted = {"metadata": {"name": _NETWORK_NAME}, "spec": {"cidrs": _CIDRS}}
+            obj = (await self._registry.create(INTERNAL, SERVICE_CIDRS, wanted)).object.obj()
+        else:
+            obj = found.obj()
+        status = obj.setdefault("status", {})
+        is_ours = (obj.get("spec") or {}).get("cidrs") == _CIDRS and "deletionTimestamp" not in metadata(obj)
+        if is_ours and conditions.find(status.get("conditions"), "Ready") is None:
+            status["conditions"] = conditions.with_condition(status.get("conditions"), _READY, timestamp())
+            await self._registry.update(INTERNAL, SERVICE_CIDRS, obj, subresource="status")
+
+    async def _settle_address(self, address: str) -> None:
+        owner = self._owners.get(address)
+        wanted = _parent(owner) if owner else None
+        found = self._registry.find(IP_ADDRESSES.qualified, address)
+        obj = found.obj() if found is not None else None
+        if obj is not None:
+            is_ours = (metadata(obj).get("labels") or {}).items() >= _LABELS.items()
+            if not is_ours or (wanted and obj["spec"].get("parentRef") == wanted):
+                return
+            await self._registry.delete(INTERNAL, IP_ADDRESSES, address)
+        if wanted:
+            spec = {"parentRef": wanted}
+            await self._registry.create(
+                INTERNAL, IP_ADDRESSES, {"metadata": {"name": address, "labels": _LABELS}, "spec": spec}
+            )
+
+
+def _parent(owner: Owner) -> Obj:
+    namespace, name = owner
+    return {"resource": "services", "namespace": namespace, "name": name}

@@ -1,0 +1,108 @@
+"""Kueue: cohorts and cluster queues become groups, namespaces with local queues their members.
+
+Cohort ──────▶ ConsumerGroup (weight, parent)
+ClusterQueue ▶ ConsumerGroup: nominal quotas of all flavours are reserved, what may be borrowed bounds it
+LocalQueue ──▶ its namespace belongs to that group
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from fairlead.api.objects import Obj
+from fairlead.api.quantity import Quantity, QuantityError, parse
+from fairlead.study.queues.mapped import Mapped, amounts, group_name
+
+GROUP: Final = "kueue.x-k8s.io"
+#: What a cluster queue says that the arbitrator has no word for.
+_UNMAPPED: Final = ("preemption", "flavorFungibility", "namespaceSelector", "admissionChecks", "stopPolicy")
+
+
+def mapped(objects: Sequence[Obj]) -> Mapped:
+    found = Mapped()
+    of_kind = {
+        kind: [obj for obj in objects if obj["kind"] == kind] for kind in ("Cohort", "ClusterQueue", "LocalQueue")
+    }
+    cohorts = {_name(cohort): cohort.get("spec") or {} for cohort in of_kind["Cohort"]}
+    for queue in of_kind["ClusterQueue"]:
+        if cohort := _cohort_of(queue):
+            cohorts.setdefault(cohort, {})
+    for name, spec in sorted(cohorts.items()):
+        parent = spec.get("parentName") or spec.get("parent") or ""
+        found.group(f"cohort-{name}", weight=_weight(spec), parent=group_name(f"cohort-{parent}") if parent else "")
+    for queue in of_kind["ClusterQueue"]:
+        _cluster_queue(queue, found)
+    for queue in of_kind["LocalQueue"]:
+        _local_queue(queue, found)
+    flavours = sum(obj["kind"] == "ResourceFlavor" for obj in objects)
+    if flavours > 1:
+        found.notes.append(f"Kueue: {flavours} ResourceFlavors are taken together, as one pool of each resource")
+    workloads = sum(obj["kind"] == "Workload" for obj in objects)
+    if workloads:
+        found.notes.append(f"Kueue: {workloads} Workloads are left out: their pods are what is scheduled")
+    return found
+
+
+def _cluster_queue(queue: Obj, found: Mapped) -> None:
+    spec = queue.get("spec") or {}
+    nominal: dict[str, Quantity] = {}
+    most: dict[str, Quantity | None] = {}
+    for name, quota, limit in _quotas(spec):
+        nominal[name] = nominal[name] + quota if name in nominal else quota
+        known = most.get(name, parse("0"))
+        most[name] = None if limit is None or known is None else known + quota + limit
+    cohort = _cohort_of(queue)
+    bounded = {name: amount for name, amount in most.items() if amount is not None} if cohort else nominal
+    found.group(
+        f"queue-{_name(queue)}",
+        weight=_weight(spec),
+        parent=group_name(f"cohort-{cohort}") if cohort else "",
+        reserved=amounts(nominal),
+        hard=amounts(bounded),
+    )
+    found.lacks(f"ClusterQueue {_name(queue)}", spec.keys() & set(_UNMAPPED))
+
+
+def _quotas(spec: Mapping[str, Any]) -> Iterator[tuple[str, Quantity, Quantity | None]]:
+    """Resource, nominal quota, and how much may be borrowed (None: any amount)."""
+    for group in spec.get("resourceGroups") or ():
+        for flavour in group.get("flavors") or ():
+            for resource in flavour.get("resources") or ():
+                try:
+                    limit = resource.get("borrowingLimit")
+                    quota = parse(str(resource.get("nominalQuota", "0")))
+                    yield str(resource.get("name")), quota, None if limit is None else parse(str(limit))
+                except QuantityError:
+                    continue
+
+
+def _local_queue(queue: Obj, found: Mapped) -> None:
+    namespace = (queue.get("metadata") or {}).get("namespace") or "default"
+    target = group_name(f"queue-{(queue.get('spec') or {}).get('clusterQueue', '')}")
+    if target not in found.groups:
+        found.notes.append(f"LocalQueue {namespace}/{_name(queue)}: its ClusterQueue is not in the dump")
+    elif namespace in found.consumers and found.consumers[namespace]["spec"]["parent"] != target:
+        found.notes.append(
+            f"LocalQueue {namespace}/{_name(queue)}: a namespace is in one queue, and this is its second"
+        )
+    else:
+        found.consumer(namespace, parent=target)
+
+
+def _cohort_of(queue: Obj) -> str:
+    spec = queue.get("spec") or {}
+    return str(spec.get("cohortName") or spec.get("cohort") or "")
+
+
+def _weight(spec: Mapping[str, Any]) -> int:
+    """Kueue's weights are quantities about 1; ours are whole numbers, so they are taken a hundredfold."""
+    text = (spec.get("fairSharing") or {}).get("weight")
+    try:
+        return max(round(parse(str(text)).milli / 10), 0) if text is not None else 100
+    except QuantityError:
+        return 100
+
+
+def _name(obj: Obj) -> str:
+    return str((obj.get("metadata") or {}).get("name", ""))

@@ -1,0 +1,47 @@
+"""Volcano: queues become groups; a namespace belongs to the queue that most of its pod groups name."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import Final
+
+from fairlead.api.objects import Obj
+from fairlead.study.queues.mapped import Mapped, amounts, group_name
+
+GROUP: Final = "scheduling.volcano.sh"
+_UNMAPPED: Final = ("affinity", "extendClusters", "type")
+_DEFAULT: Final = "default"
+
+
+def mapped(objects: Sequence[Obj]) -> Mapped:
+    found = Mapped()
+    queues = {obj["metadata"]["name"]: obj.get("spec") or {} for obj in objects if obj["kind"] == "Queue"}
+    for name, spec in sorted(queues.items()):
+        parent = spec.get("parent") or ""
+        found.group(
+            f"queue-{name}",
+            weight=int(spec.get("weight") or 1),
+            parent=group_name(f"queue-{parent}") if parent in queues else "",
+            reserved=amounts((spec.get("guarantee") or {}).get("resource") or {}),
+            hard=amounts(spec.get("capability") or {}),
+        )
+        lacking = set(spec) & set(_UNMAPPED)
+        if spec.get("reclaimable") is False:
+            lacking.add("reclaimable: false")
+        if spec.get("deserved"):
+            lacking.add("deserved (weights and guarantees decide)")
+        found.lacks(f"Queue {name}", lacking)
+    named: dict[str, Counter[str]] = defaultdict(Counter)
+    for obj in objects:
+        if obj["kind"] == "PodGroup":
+            queue = (obj.get("spec") or {}).get("queue") or _DEFAULT
+            named[(obj.get("metadata") or {}).get("namespace") or "default"][queue] += 1
+    for namespace, counts in sorted(named.items()):
+        queue, _ = min(counts.most_common(), key=lambda entry: (-entry[1], entry[0]))
+        if len(counts) > 1:
+            others = ", ".join(sorted(set(counts) - {queue}))
+            found.notes.append(f"namespace {namespace}: its pod groups name {queue} and {others}; {queue} counts")
+        if queue in queues:
+            found.consumer(namespace, parent=group_name(f"queue-{queue}"))
+    return found

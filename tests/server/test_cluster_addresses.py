@@ -1,0 +1,76 @@
+"""The service network and its addresses are objects, as kube-apiserver 1.36 has them (issue 16)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from fairlead.api.builtin import IP_ADDRESSES, SERVICE_CIDRS, SERVICES
+from fairlead.api.objects import Obj
+from fairlead.runtime.loops import run_virtual
+from tests.registry_api import RegistryApi
+
+
+def service(name: str, **spec: Any) -> Obj:
+    return {"metadata": {"name": name}, "spec": {"ports": [{"port": 80}]} | spec}
+
+
+async def given_out(api: RegistryApi) -> dict[str, str]:
+    """Each address and the service that has it, once all is quiet."""
+    await asyncio.sleep(1)
+    found = [item.obj() for item in (await api.list(IP_ADDRESSES)).items]
+    return {it["metadata"]["name"]: "{namespace}/{name}".format(**it["spec"]["parentRef"]) for it in found}
+
+
+def test_every_service_address_is_an_object_that_names_its_service() -> None:
+    async def main() -> None:
+        async with RegistryApi() as api:
+            assert await given_out(api) == {"10.0.0.1": "default/kubernetes"}
+            address = (await api.get(IP_ADDRESSES, "10.0.0.1")).obj()
+            assert address["metadata"]["labels"] == {
+                "ipaddress.kubernetes.io/ip-family": "IPv4",
+                "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io",
+            }
+            assert address["spec"] == {
+                "parentRef": {"resource": "services", "namespace": "default", "name": "kubernetes"}
+            }
+            made = (await api.create(SERVICES, service("web", clusterIP="10.0.0.7"), "default")).obj()
+            await api.create(SERVICES, service("headless", clusterIP="None"), "default")
+            own = {"10.0.0.1": "default/kubernetes", "10.0.0.7": "default/web"}
+            assert await given_out(api) == own
+            await api.delete(IP_ADDRESSES, "10.0.0.7")  # it comes back while it is taken
+            assert await given_out(api) == own
+            await api.delete(SERVICES, "web", "default")
+            assert await given_out(api) == {"10.0.0.1": "default/kubernetes"}
+            await api.create(SERVICES, service("next", clusterIP=made["spec"]["clusterIP"]), "default")
+            assert await given_out(api) == {"10.0.0.1": "default/kubernetes", "10.0.0.7": "default/next"}
+
+    run_virtual(main())
+
+
+def test_the_service_network_is_an_object_and_ready() -> None:
+    async def main() -> None:
+        async with RegistryApi() as api:
+            network = (await api.get(SERVICE_CIDRS, "kubernetes")).obj()
+            assert network["spec"] == {"cidrs": ["10.0.0.0/24"]}
+            [ready] = network["status"]["conditions"]
+            assert (ready["type"], ready["status"]) == ("Ready", "True")
+            assert ready["message"] == "Kubernetes default Service CIDR is ready"
+            await api.delete(SERVICE_CIDRS, "kubernetes")
+            await asyncio.sleep(1)
+            again = (await api.get(SERVICE_CIDRS, "kubernetes")).obj()
+            assert again["metadata"]["uid"] != network["metadata"]["uid"]
+            assert again["status"]["conditions"][0]["status"] == "True"
+
+    run_virtual(main())
+
+
+def test_an_address_of_somebody_else_is_left_alone() -> None:
+    async def main() -> None:
+        async with RegistryApi() as api:
+            own = {"metadata": {"name": "10.0.0.9"}, "spec": {"parentRef": {"resource": "gateways", "name": "g"}}}
+            await api.create(IP_ADDRESSES, own)
+            await asyncio.sleep(1)
+            assert (await api.get(IP_ADDRESSES, "10.0.0.9")).obj()["spec"] == own["spec"]
+
+    run_virtual(main())

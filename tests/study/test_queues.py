@@ -1,0 +1,127 @@
+"""Queues of other batch systems in a dump are what the arbitrator divides by; what cannot be mapped is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from fairlead.api.objects import Obj
+from fairlead.study.queues.reading import queues_of
+
+KUEUE = """
+apiVersion: kueue.x-k8s.io/v1beta1
+kind: Cohort
+metadata: {name: research}
+spec: {fairSharing: {weight: "2"}}
+---
+apiVersion: kueue.x-k8s.io/v1beta1
+kind: ClusterQueue
+metadata: {name: team-a}
+spec:
+  cohort: research
+  preemption: {reclaimWithinCohort: Any}
+  fairSharing: {weight: 500m}
+  resourceGroups:
+  - coveredResources: [cpu, memory]
+    flavors:
+    - name: spot
+      resources: [{name: cpu, nominalQuota: 6, borrowingLimit: 4}, {name: memory, nominalQuota: 10Gi}]
+    - name: fixed
+      resources: [{name: cpu, nominalQuota: 3, borrowingLimit: 1}, {name: memory, nominalQuota: 6Gi}]
+---
+apiVersion: kueue.x-k8s.io/v1beta1
+kind: LocalQueue
+metadata: {name: main, namespace: alice}
+spec: {clusterQueue: team-a}
+---
+apiVersion: kueue.x-k8s.io/v1beta1
+kind: LocalQueue
+metadata: {name: main, namespace: bob}
+spec: {clusterQueue: gone}
+"""
+VOLCANO = """
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {name: batch}
+spec: {weight: 3, reclaimable: false, capability: {cpu: "20"}, guarantee: {resource: {cpu: "4"}}}
+---
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: PodGroup
+metadata: {name: one, namespace: etl}
+spec: {queue: batch}
+"""
+YUNIKORN = """
+apiVersion: v1
+kind: Namespace
+metadata: {name: spark}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: yunikorn-configs, namespace: yunikorn}
+data:
+  queues.yaml: |
+    partitions:
+    - name: default
+      placementrules: [{name: tag}]
+      queues:
+      - name: root
+        queues:
+        - name: data
+          resources: {guaranteed: {memory: 100G, vcore: 10}, max: {vcore: 20}}
+          queues: [{name: spark, maxapplications: 5, resources: {max: {vcore: 8}}}]
+"""
+
+
+def read(text: str) -> tuple[dict[str, Obj], list[str]]:
+    objects, notes = queues_of(list(yaml.safe_load_all(text)))
+    named: dict[str, Any] = {}
+    for obj in objects:
+        meta = obj["metadata"]
+        named[meta.get("namespace") or meta["name"]] = obj["spec"]
+    return named, notes
+
+
+def test_cluster_queues_of_kueue_become_groups_of_their_cohort() -> None:
+    found, notes = read(KUEUE)
+    assert found == {
+        "cohort-research": {"weight": 200},
+        "queue-team-a": {
+            "weight": 50,
+            "parent": "cohort-research",
+            "reserved": {"requests.cpu": "9", "requests.memory": "16Gi"},
+            "hard": {"requests.cpu": "14"},
+        },
+        "alice": {"parent": "queue-team-a"},
+    }
+    assert notes == [
+        "Kueue: 2 groups and 1 namespaces are divided by",
+        "ClusterQueue team-a: preemption could not be mapped",
+        "LocalQueue bob/main: its ClusterQueue is not in the dump",
+    ]
+
+
+def test_queues_of_volcano_become_groups_and_pod_groups_say_who_is_in_them() -> None:
+    found, notes = read(VOLCANO)
+    assert found == {
+        "queue-batch": {"weight": 3, "reserved": {"requests.cpu": "4"}, "hard": {"requests.cpu": "20"}},
+        "etl": {"parent": "queue-batch"},
+    }
+    assert "Queue batch: reclaimable: false could not be mapped" in notes
+
+
+def test_the_tree_of_yunikorn_becomes_groups_and_its_leaves_namespaces() -> None:
+    found, notes = read(YUNIKORN)
+    assert found == {
+        "queue-data": {
+            "reserved": {"requests.memory": "100G", "requests.cpu": "10"},
+            "hard": {"requests.cpu": "20"},
+        },
+        "spark": {"parent": "queue-data", "hard": {"requests.cpu": "8"}},
+    }
+    assert "partition default: placement rules could not be mapped" in notes
+    assert "queue data.spark: maxapplications could not be mapped" in notes
+
+
+def test_a_dump_without_queues_has_none() -> None:
+    assert read("apiVersion: v1\nkind: Namespace\nmetadata: {name: x}\n") == ({}, [])
