@@ -184,6 +184,7 @@ class ContainerState(View):
 class ContainerStatus(View):
     name: str = ""
     container_id: str = msgspec.field(default="", name="containerID")
+    image_id: str = msgspec.field(default="", name="imageID")
     restart_count: int = 0
     state: ContainerState = ContainerState()
     raw_last_state: msgspec.Raw = msgspec.field(default=ABSENT, name="lastState")

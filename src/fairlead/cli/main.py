@@ -23,7 +23,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "simulate": "the same cluster under a virtual clock: weeks in minutes",
     "capture": "what simulate needs of a cluster, in one file",
     "diff": "two runs of simulate side by side",
-    "node": "what a node makes of its configuration, before anybody has it",
+    "node": "this machine as a node with real containers; or what a node would make of its configuration",
     "images": "the images of this machine, for nodes that run containers",
     "scheduler": "the scheduler alone, against any API server",
     "arbitrator": "the arbitrator alone: what each namespace of any cluster deserves",

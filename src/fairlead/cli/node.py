@@ -1,4 +1,4 @@
-"""`fairlead node`: what a node makes of its configuration, before anybody has it and while pods are there."""
+"""`fairlead node`: a node of a cluster, run on this machine, or reckoned before anybody has it."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from fairlead.api.quantity import Quantity, parse
 from fairlead.cli.failures import Failure, parsing
 from fairlead.cli.node_cgroups import cgroups, tree_lines
 from fairlead.cli.node_options import kubelet_configuration, refused
+from fairlead.cli.node_run import reset, run
 from fairlead.node.allocatable import EPHEMERAL_STORAGE, Machine
 from fairlead.node.cgroups.tree import CgroupTree, cgroup_tree
 from fairlead.node.configuration.errors import StartupError
@@ -28,7 +29,7 @@ from fairlead.node.reservations import PID
 _DEFAULTS: Final = {EPHEMERAL_STORAGE: "100Gi", PID: "4194304"}
 
 
-@click.group(short_help="What a node makes of its configuration.")
+@click.group(short_help="Run a node here, or reckon one.")
 def node() -> None:
     """Nodes, as a kubelet runs them."""
 
@@ -64,6 +65,8 @@ def plan(capacity: str, config: Path | None, cgroup_version: str, output: str, f
 
 
 node.add_command(cgroups)
+node.add_command(run)
+node.add_command(reset)
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,9 +94,14 @@ def _collect(ctx: click.Context, parameter: click.Parameter, values: tuple[str, 
     stated += [f"{parameter.opts[0]}={value}" for value in values]
 
 
+def kubelet_flags() -> list[str]:
+    """The kubelet's flags of this command, as they were written."""
+    return list(click.get_current_context().meta.get(_STATED, ()))
+
+
 def node_configurations(node_config: tuple[str, ...], node_pods: int | None) -> NodeConfigurations:
     """What the options say. `--node-pods` is another name of the kubelet's `--max-pods`."""
-    flags: list[str] = list(click.get_current_context().meta.get(_STATED, ()))
+    flags = kubelet_flags()
     if node_pods is not None:
         if any(flag.startswith("--max-pods=") for flag in flags):
             raise WrongUsage("--node-pods and --max-pods say the same: leave out one of them")

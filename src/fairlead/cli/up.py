@@ -23,6 +23,7 @@ from fairlead.cli.failures import WrongUsage, explained, parsing
 from fairlead.cli.inputs import admission_configuration, import_summary, imported_objects, node_objects, scheduling
 from fairlead.cli.node_options import NodesCommand, check_nodes, kubelet_options, node_configurations
 from fairlead.cli.options import chosen_names, cluster_options, names_in, overuse_strategies
+from fairlead.cli.own_node import OwnNode, own_node, own_node_options, running_node
 from fairlead.client import kubeconfig as kubeconfigs
 from fairlead.compose import COMPONENTS, Cluster, Settings, cluster
 from fairlead.runtime import log_lines
@@ -89,6 +90,7 @@ _IMPORTED = time.perf_counter()
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="An AdmissionConfiguration: what PodSecurity, EventRateLimit and others are to do (docs/admission.md).",
 )
+@own_node_options
 @access_options
 @audit_options
 @click.option(
@@ -126,6 +128,8 @@ def up(
     node_pods: int | None,
     nodes_from: Path | None,
     node_config: tuple[str, ...],
+    node_runtime: str,
+    node_root: Path,
     dumps: tuple[Path, ...],
     scheduler_config: Path | None,
     arbitrator: bool,
@@ -157,6 +161,9 @@ def up(
         if detach and not background.is_detached():
             background.detach(local, wait, reads_input=STDIN in dumps)
             return
+        own = own_node(node_runtime, node_root, node_config)
+        if own is not None and nodes is None and not nodes_from:
+            nodes = 0
         imported = list(imported_objects(dumps))
         shape = NodeShape(node_cpu, node_memory)
         imports: list[str] = []
@@ -173,7 +180,7 @@ def up(
             scheduling=scheduling(scheduler_config),
             arbitrator=arbitrator,
             overused_namespaces=overuse_strategies(overused_namespaces, has_arbitrator=arbitrator),
-            configurations=node_configurations(node_config, node_pods),
+            configurations=node_configurations(() if own else node_config, node_pods),
             enabled_admission=names_in(enable_admission_plugins),
             disabled_admission=names_in(disable_admission_plugins),
             admission_configuration=admission_configuration(admission_control_config_file),
@@ -187,7 +194,7 @@ def up(
         check_nodes(settings.configurations, settings.nodes)
     each = f"{shape.cpu} cpu, {shape.memory} each" if not nodes_from and not dumps else ""
     with explained(dumps, {"--http-port": http_port, "--port": port}):  # the one that is bound last comes first
-        run(_serve(settings, local, _Greeting(each, imports, is_quiet=quiet)))
+        run(_serve(settings, local, own, _Greeting(each, imports, is_quiet=quiet)))
 
 
 def _check_memory(memory: bool, detach: bool, name: str | None) -> None:
@@ -228,19 +235,24 @@ class _Greeting:
     is_quiet: bool
 
 
-async def _serve(settings: Settings, local: LocalCluster, greeting: _Greeting) -> None:
+async def _serve(settings: Settings, local: LocalCluster, own: OwnNode | None, greeting: _Greeting) -> None:
     is_new = settings.data_dir is None or not database_in(settings.data_dir).exists()
     with stop_signals() as stopping:
-        await _serve_until(stopping, settings, local, greeting, is_new)
+        await _serve_until(stopping, settings, local, own, greeting, is_new)
 
 
 async def _serve_until(
-    stopping: asyncio.Event, settings: Settings, local: LocalCluster, greeting: _Greeting, is_new: bool
+    stopping: asyncio.Event,
+    settings: Settings,
+    local: LocalCluster,
+    own: OwnNode | None,
+    greeting: _Greeting,
+    is_new: bool,
 ) -> None:
-    async with cluster(settings) as running:
+    async with cluster(settings) as running, running_node(running, own, settings.data_dir) as node:
         keep_started()
         if not greeting.is_quiet:
-            _greet(settings, running, greeting, is_new)
+            _greet(settings, running, greeting, node, is_new)
         if settings.data_dir and running.kubeconfig:
             local.keep_record(running.address, running.kubeconfig)
         running.failure.add_done_callback(lambda _: stopping.set())
@@ -257,8 +269,11 @@ async def _serve_until(
         click.echo(f"Stopped.{kept}")
 
 
-def _greet(settings: Settings, running: Cluster, greeting: _Greeting, is_new: bool) -> None:
-    nodes = _described(len(settings.nodes), running.count("nodes"), greeting.each)
+def _greet(settings: Settings, running: Cluster, greeting: _Greeting, node: str, is_new: bool) -> None:
+    if node:
+        nodes = f"this machine as node {node}"
+    else:
+        nodes = _described(len(settings.nodes), running.count("nodes"), greeting.each)
     where = f"{settings.data_dir} ({'new' if is_new else 'kept from before'})" if settings.data_dir else "in memory"
     config = running.kubeconfig
     lines = [

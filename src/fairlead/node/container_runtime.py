@@ -1,7 +1,13 @@
-"""What a node's decisions ask of whatever runs its containers: a simulation, or a container runtime."""
+"""What a node's decisions ask of whatever runs its containers: a simulation, or a container runtime.
+
+A simulation foretells: it knows when something will be over. A real runtime is asked while things happen: it begins
+what it is asked for once, and says that it is not there yet (None, or a time that never comes) until it is. Whoever
+runs it has to look at the pod again when there is news.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple, Protocol
 
 from fairlead.api.pods import Container, Pod
@@ -14,6 +20,38 @@ class Exit(NamedTuple):
     code: int
     #: Where it is neither `Completed` nor `Error`: `OOMKilled`.
     reason: str = ""
+    #: Its last words.
+    message: str = ""
+
+
+class Image(NamedTuple):
+    """Whether the image of a container is on the machine."""
+
+    is_present: bool
+    #: Where nobody can say: `InvalidImageName` or `ImageInspectError`, and why.
+    problem: str = ""
+    message: str = ""
+
+
+class Start(NamedTuple):
+    """How far the start of a container has come."""
+
+    #: When it started; infinite while it has not.
+    at: float = math.inf
+    container_id: str = ""
+    image_id: str = ""
+    #: Why it cannot be made (`CreateContainerError`), or was made and did not start (`RunContainerError`).
+    problem: str = ""
+    message: str = ""
+
+
+class Probed(NamedTuple):
+    """What the probes of a container have come to where they are really made."""
+
+    is_started: bool
+    is_ready: bool
+    #: The one that has failed too often: `Liveness` or `Startup`.
+    failed: str = ""
 
 
 class ContainerRuntime(Protocol):
@@ -23,12 +61,26 @@ class ContainerRuntime(Protocol):
         """When the pod that the node has had since then can start its first container."""
         ...
 
-    def pull_error(self, pod: Pod, container: Container, *, is_init: bool) -> str:
-        """Why the container's image cannot be had; empty if it can."""
+    def mount(self, pod: Pod) -> str | None:
+        """Why its volumes cannot be mounted, of which all sources are there; empty once they are, None until then."""
+        ...
+
+    def image(self, pod: Pod, container: Container, *, is_init: bool) -> Image: ...
+
+    def pull(self, pod: Pod, container: Container, *, is_init: bool) -> str | None:
+        """Try to get the container's image: why it cannot be had, empty once it is there, None until then."""
+        ...
+
+    def start(self, pod: Pod, container: Container, attempt: int, now: float, *, is_init: bool) -> Start:
+        """Start the container for the n-th time, from 0."""
         ...
 
     def exit_of(self, pod: Pod, container: Container, started_at: float, *, is_init: bool) -> Exit | None:
         """How the container that started then ends, or has ended; None if nobody can say yet."""
+        ...
+
+    def probed(self, pod: Pod, container: Container, started_at: float) -> Probed | None:
+        """What its probes say now; None where none are made, and the answers are foretold instead."""
         ...
 
     def startup_answers_at(self, pod: Pod, container: Container, started_at: float) -> float:

@@ -10,7 +10,7 @@ import msgspec
 
 from fairlead.api.event_types import NORMAL, WARNING
 from fairlead.api.pods import Container, Pod, Probe
-from fairlead.node.container_runtime import ContainerRuntime, Exit
+from fairlead.node.container_runtime import ContainerRuntime, Exit, Probed, Start
 from fairlead.node.containers import ContainerRecord, RunningState, Stopping, TerminatedState, WaitingState
 from fairlead.node.probes import failure, failures, first_probe_at, passes_at, starts_at
 from fairlead.node.restarts import (
@@ -28,6 +28,11 @@ from fairlead.node.status import PodAddresses
 
 #: How long a failed pull is shown as ErrImagePull before it becomes ImagePullBackOff.
 PULL_FAILURE_SECONDS: Final = 1.0
+#: How long until it is tried again to make a container that could not be made.
+CREATE_AGAIN_SECONDS: Final = 10.0
+#: What a container ends with whose program could not be started.
+START_FAILED: Final = 128
+START_ERROR: Final = "StartError"
 #: The grace period of a pod that says nothing.
 DEFAULT_GRACE_SECONDS: Final = 30
 
@@ -42,10 +47,12 @@ class Note(NamedTuple):
 
 
 class Pull(NamedTuple):
-    """The latest failed pull of a container's image, and its back-off."""
+    """The latest pull of a container's image, and its back-off if it failed, or one before it."""
 
     image: str
-    back_off: BackOff
+    back_off: BackOff | None = None
+    error: str = ""
+    is_under_way: bool = False
 
 
 def field_path(container: Container, *, is_init: bool) -> str:
@@ -94,6 +101,9 @@ class ContainerSync:
         """What the probes of a running container come to by now."""
         if container.startup_probe is container.readiness_probe is container.liveness_probe is None:
             return
+        if (probed := self.runtime.probed(self.pod, container, started_at)) is not None:
+            self._take_probed(probed, container, record, is_init=is_init)
+            return
         since = self._check_startup(container, record, started_at, is_init=is_init)
         if since is None:
             return
@@ -105,6 +115,13 @@ class ContainerSync:
         if not math.isinf(hangs_at):
             counted = failures(probe, started_at, max(hangs_at, since), self.now)
             self._fail("Liveness", probe, counted, container, record, is_init=is_init)
+
+    def _take_probed(self, probed: Probed, container: Container, record: ContainerRecord, *, is_init: bool) -> None:
+        self.has_changed |= (probed.is_started, probed.is_ready) != (record.is_started, record.is_ready)
+        record.is_started, record.is_ready = probed.is_started, probed.is_ready
+        probe = {"Liveness": container.liveness_probe, "Startup": container.startup_probe}.get(probed.failed)
+        if probe is not None and record.stopping is None:
+            self._stop_failed(probed.failed, probe, container, record, is_init=is_init)
 
     def _check_startup(
         self, container: Container, record: ContainerRecord, started_at: float, *, is_init: bool
@@ -172,6 +189,12 @@ class ContainerSync:
         if count < probe.failure_threshold:
             self.wake(next_at)
             return
+        self._stop_failed(kind, probe, container, record, is_init=is_init)
+
+    def _stop_failed(
+        self, kind: str, probe: Probe, container: Container, record: ContainerRecord, *, is_init: bool
+    ) -> None:
+        """The node ends a container whose probe has failed too often."""
         graces = (probe.termination_grace_period_seconds, self.pod.spec.termination_grace_period_seconds)
         grace = next((seconds for seconds in graces if seconds is not None), DEFAULT_GRACE_SECONDS)
         text = f"Container {container.name} failed {kind.lower()} probe, will be restarted"
@@ -204,26 +227,32 @@ class ContainerSync:
         if self.now < exit_.at:
             self.wake(exit_.at)
             return False
-        record.end(exit_.code, self.now, exit_.reason)
+        record.end(exit_.code, self.now, exit_.reason, exit_.message)
         self.has_changed = True
         return True
 
     def _start(self, container: Container, record: ContainerRecord, *, is_init: bool) -> None:
         path = field_path(container, is_init=is_init)
-        if error := self.runtime.pull_error(self.pod, container, is_init=is_init):
-            self._fail_to_pull(container, record, error, path)
+        if not self._has_image(container, record, path, is_init=is_init):
             return
-        self.pulls.pop(container.name, None)
         needs = self.needs.environments.get(container.name, ())
         if problem := environment_problem(needs, self.pod.metadata.namespace, self.found):
             note = Note(WARNING, "Failed", f"Error: {problem}", path)
             self._wait(record, WaitingState("CreateContainerConfigError", problem), note)
             return
-        record.start(self.pod.metadata.uid, container, self.now)
+        start = self.runtime.start(self.pod, container, record.next_attempt, self.now, is_init=is_init)
+        if start.problem:
+            self._fail_to_start(container, record, start, path)
+            return
+        if math.isinf(start.at):
+            return
+        record.start(container, start.at, start.container_id, start.image_id)
         self.has_changed = True
-        pulled = f'Container image "{container.image}" already present on machine and can be accessed by the pod'
+        pull = self.pulls.pop(container.name, None)
+        if pull is None or pull.error:
+            pulled = f'Container image "{container.image}" already present on machine and can be accessed by the pod'
+            self.notes.append(Note(NORMAL, "Pulled", pulled, path))
         self.notes += (
-            Note(NORMAL, "Pulled", pulled, path),
             Note(NORMAL, "Created", "Container created", path),
             Note(NORMAL, "Started", "Container started", path),
         )
@@ -233,44 +262,82 @@ class ContainerSync:
         if isinstance(record.state, RunningState):
             self._probe(container, record, self.now, is_init=is_init)
 
-    def _fail_to_pull(self, container: Container, record: ContainerRecord, error: str, path: str) -> None:
-        image, failed = container.image, self.pulls.get(container.name)
+    def _fail_to_start(self, container: Container, record: ContainerRecord, start: Start, path: str) -> None:
+        """One that was made and does not start has run for no time; one that cannot be made waits."""
+        note = Note(WARNING, "Failed", f"Error: {start.message}", path)
+        if math.isinf(start.at):
+            self._wait(record, WaitingState(start.problem, start.message), note)
+            self.wake(self.now + CREATE_AGAIN_SECONDS)
+            return
+        self.pulls.pop(container.name, None)
+        record.start(container, start.at, start.container_id, start.image_id)
+        record.end(START_FAILED, start.at, START_ERROR, start.message)
+        self.notes.append(note)
+        self.has_changed = True
+        self.wake(self.now)
+
+    def _has_image(self, container: Container, record: ContainerRecord, path: str, *, is_init: bool) -> bool:
+        """Whether the image is on the machine; else it is pulled, as far as the policy and a back-off allow."""
+        image = self.runtime.image(self.pod, container, is_init=is_init)
+        if image.problem:
+            self._wait(
+                record,
+                WaitingState(image.problem, image.message),
+                Note(WARNING, "InspectFailed", image.message, path),
+                Note(WARNING, "Failed", f"Error: {image.problem}", path),
+            )
+            return False
+        if image.is_present:
+            return True
         if container.image_pull_policy == "Never":
-            message = never_pulled(image)
+            message = never_pulled(container.image)
             self._wait(
                 record,
                 WaitingState("ErrImageNeverPull", message),
                 Note(WARNING, "ErrImageNeverPull", message, path),
                 Note(WARNING, "Failed", "Error: ErrImageNeverPull", path),
             )
-        elif failed is None or failed.image != image:
-            self._pull(container, record, error, path, first_try(self.now))
-        else:
-            tried_at = failed.back_off.tried_at
-            due = failed.back_off.allowed_at(tried_at)
-            if self.now >= due:
-                self._pull(container, record, error, path, failed.back_off.tried(tried_at, self.now))
-            elif self.now < tried_at + PULL_FAILURE_SECONDS:
-                self.wake(tried_at + PULL_FAILURE_SECONDS)
-            else:
-                self.wake(due)
-                message = back_off_pulling(image)
-                self._wait(
-                    record,
-                    WaitingState("ImagePullBackOff", f"{message}: ErrImagePull: {error}"),
-                    Note(NORMAL, "BackOff", message, path),
-                    Note(WARNING, "Failed", "Error: ImagePullBackOff", path),
-                )
+            return False
+        last = self.pulls.get(container.name)
+        if last is None or last.image != container.image:
+            last = Pull(container.image)
+        if last.is_under_way or last.back_off is None or self.now >= last.back_off.allowed_at(last.back_off.tried_at):
+            return self._pull(container, record, last, path, is_init=is_init)
+        self._back_off_pulling(container, record, last.back_off, last.error, path)
+        return False
 
-    def _pull(self, container: Container, record: ContainerRecord, error: str, path: str, back_off: BackOff) -> None:
-        self.pulls[container.name] = Pull(container.image, back_off)
+    def _pull(self, container: Container, record: ContainerRecord, last: Pull, path: str, *, is_init: bool) -> bool:
+        error = self.runtime.pull(self.pod, container, is_init=is_init)
+        if not last.is_under_way:
+            self.notes.append(Note(NORMAL, "Pulling", f'Pulling image "{container.image}"', path))
+        if not error:
+            self.pulls[container.name] = last._replace(is_under_way=error is None)
+            return error is not None
+        before = last.back_off
+        back_off = before.tried(before.tried_at, self.now) if before is not None else first_try(self.now)
+        self.pulls[container.name] = Pull(container.image, back_off, error)
         self.wake(self.now + PULL_FAILURE_SECONDS)
         self._wait(
             record,
             WaitingState("ErrImagePull", error),
-            Note(NORMAL, "Pulling", f'Pulling image "{container.image}"', path),
             Note(WARNING, "Failed", f'Failed to pull image "{container.image}": {error}', path),
             Note(WARNING, "Failed", "Error: ErrImagePull", path),
+        )
+        return False
+
+    def _back_off_pulling(
+        self, container: Container, record: ContainerRecord, back_off: BackOff, error: str, path: str
+    ) -> None:
+        if self.now < back_off.tried_at + PULL_FAILURE_SECONDS:
+            self.wake(back_off.tried_at + PULL_FAILURE_SECONDS)
+            return
+        self.wake(back_off.allowed_at(back_off.tried_at))
+        message = back_off_pulling(container.image)
+        self._wait(
+            record,
+            WaitingState("ImagePullBackOff", f"{message}: ErrImagePull: {error}"),
+            Note(NORMAL, "BackOff", message, path),
+            Note(WARNING, "Failed", "Error: ImagePullBackOff", path),
         )
 
     def _wait(self, record: ContainerRecord, waiting: WaitingState, *notes: Note) -> None:

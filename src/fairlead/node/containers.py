@@ -82,6 +82,7 @@ class ContainerRecord:
     last: TerminatedState | None = None
     restarts: int = 0
     container_id: str = ""
+    image_id: str = ""
     back_off: BackOff | None = None
     #: What the node gives it, and what its current run has.
     allocated: dict[str, Any] = field(default_factory=dict)
@@ -101,15 +102,20 @@ class ContainerRecord:
     def has_run(self) -> bool:
         return self.last is not None or not isinstance(self.state, WaitingState)
 
-    def start(self, pod_uid: str, container: Container, now: float) -> None:
+    @property
+    def next_attempt(self) -> int:
+        """How often it will have been restarted when it starts next."""
+        return self.restarts if self.ended is None else min(self.restarts + 1, MOST_RESTARTS)
+
+    def start(self, container: Container, now: float, container_id: str, image_id: str) -> None:
         """The container starts now, for the first time or again."""
+        self.restarts = self.next_attempt
         if (ended := self.ended) is not None:
             failed_at = now if ended.finished_at is None else ended.finished_at
             if not self.restarts_at_once or self.last is not None:  # a kubelet takes no note of the first kill
                 self.back_off = self.back_off.tried(failed_at, now) if self.back_off else first_try(now)
             self.last = ended
-            self.restarts = min(self.restarts + 1, MOST_RESTARTS)
-        self.container_id = container_id(pod_uid, container.name, self.restarts)
+        self.container_id, self.image_id = container_id, image_id
         self.resources = self.allocated
         self.restarts_at_once = self.has_failed_probe = False
         self.is_started = container.startup_probe is None
@@ -117,10 +123,10 @@ class ContainerRecord:
         self.probe_failures = 0
         self.state = RunningState(now)
 
-    def end(self, exit_code: int, now: float, reason: str = "") -> None:
+    def end(self, exit_code: int, now: float, reason: str = "", message: str = "") -> None:
         assert isinstance(self.state, RunningState)
         reason = reason or ("Error" if exit_code else "Completed")
-        self.state = TerminatedState(exit_code, reason, self.state.started_at, now, "", self.container_id)
+        self.state = TerminatedState(exit_code, reason, self.state.started_at, now, message, self.container_id)
         if self.stopping is not None:
             self.stopping, self.restarts_at_once = None, self._is_free(now)
 
@@ -151,8 +157,11 @@ class ContainerRecord:
 
 
 def container_id(pod_uid: str, name: str, restarts: int) -> str:
-    """The id of one run of a container, derived from the pod's uid, which is random."""
-    return "containerd://" + hashlib.sha256(f"{pod_uid}/{name}/{restarts}".encode()).hexdigest()
+    """The id of one run of a container, derived from the pod's uid, which is random.
+
+    So whoever comes back after having died finds what it had begun, and begins nothing twice.
+    """
+    return hashlib.sha256(f"{pod_uid}/{name}/{restarts}".encode()).hexdigest()
 
 
 def record_from_status(container: Container, status: ContainerStatus, *, is_resizing: bool) -> ContainerRecord:
@@ -168,6 +177,7 @@ def record_from_status(container: Container, status: ContainerStatus, *, is_resi
         waiting = status.state.waiting
         state = WaitingState(waiting.reason, waiting.message) if waiting else WaitingState("ContainerCreating")
     record = ContainerRecord(state, _last(status), status.restart_count, status.container_id)
+    record.image_id = status.image_id
     record.resources = status.resources or container.resources or {}
     record.allocated = _allocated(container, status, is_resizing=is_resizing)
     return record
@@ -211,7 +221,7 @@ def container_status(container: Container, record: ContainerRecord, *, is_init: 
     fields: Obj = {
         "name": container.name,
         "image": container.image,
-        "imageID": f"fairlead-sim://{container.image}" if record.container_id else "",
+        "imageID": record.image_id,
         "ready": (is_running and record.is_ready) or (is_through and container.restart_policy != "Always"),
         "started": is_running and record.is_started,
         "restartCount": record.restarts,

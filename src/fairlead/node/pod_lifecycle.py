@@ -80,6 +80,7 @@ class PodRun:
     __slots__ = (
         "_has_changed",
         "_has_sandbox",
+        "_is_ending",
         "_is_initialized",
         "_is_over",
         "_is_stopping",
@@ -116,7 +117,7 @@ class PodRun:
             self._is_initialized = any(self._records[container.name].has_run for container in pod.spec.containers)
         self._resize = remembered_progress(pod)
         self._pod_level = remembered_pod_level(pod)
-        self._is_over = self._is_stopping = False
+        self._is_over = self._is_stopping = self._is_ending = False
         self._problem = ""  # what is wrong with its volumes
         self._pulls: dict[str, Pull] = {}
         self._has_changed = False
@@ -135,6 +136,16 @@ class PodRun:
             for name, record in self._records.items()
             if isinstance(record.state, RunningState)
         }
+
+    @property
+    def has_sandbox(self) -> bool:
+        """Its network is set up and its volumes are mounted, or were when it was last heard of."""
+        return self._has_sandbox
+
+    @property
+    def is_over(self) -> bool:
+        """Its containers have ended for good."""
+        return self._is_over
 
     @property
     def is_resizing(self) -> bool:
@@ -181,12 +192,12 @@ class PodRun:
             return self._end_killed(pod, addresses, self.kill, now)
         start_at = now if self._has_sandbox else self._runtime.sandbox_ready_at(pod, self.seen_at)
         if now < start_at:
-            return PodStep(wake_at=start_at)
+            return self._taken(pod, addresses, now) if math.isinf(start_at) else PodStep(wake_at=start_at)
         containers = self._containers(pod)
         sync = ContainerSync(
             self._runtime, self.in_force(pod), now, self.needs, found, self._pulls, self._notes, addresses
         )
-        if not self._is_over and self._mount(containers, found):
+        if not self._is_over and self._mount(pod, containers, found):
             if self._resize is not None:
                 self._resize.advance(containers, sync)
             self._go_on(containers, sync)
@@ -194,14 +205,23 @@ class PodRun:
                 self._resize.finish(containers, sync)
                 containers.resize_conditions = self._resize.conditions()
         wants = not self._is_over and wants_resize(containers)
-        self._has_changed |= sync.has_changed or is_gate_moved(pod, containers)
+        self._has_changed |= sync.has_changed or self._is_ending or is_gate_moved(pod, containers)
         if not self._has_changed:
             return PodStep(wants_resize=wants, wake_at=sync.wake_at)
         reached = phase(pod, containers)
         if reached in FINISHED:
+            self._is_ending = not self._have_sidecars_ended(pod, containers, now)
+            if self._is_ending:
+                return PodStep()
             self._is_over = True
-            self._end_sidecars(pod, containers, now)
         return PodStep(self._status(pod, containers, reached, addresses, now), wants_resize=wants, wake_at=sync.wake_at)
+
+    def _taken(self, pod: Pod, addresses: PodAddresses, now: float) -> PodStep:
+        """Show once that the node has it, where nobody can say how long it will take to start."""
+        if pod.status.start_time is not None and not self._has_changed:
+            return PodStep()
+        containers = self._containers(pod)
+        return PodStep(self._status(pod, containers, "Pending", addresses, now))
 
     def _containers(self, pod: Pod) -> Containers:
         records, level = self._records, self._pod_level
@@ -218,11 +238,13 @@ class PodRun:
     def _status(self, pod: Pod, containers: Containers, reached: str, addresses: PodAddresses, now: float) -> Obj:
         return pod_status(pod, containers, reached, addresses, timestamp(now))
 
-    def _mount(self, containers: Containers, found: Found) -> bool:
+    def _mount(self, pod: Pod, containers: Containers, found: Found) -> bool:
         """Whether the volumes can be mounted; a missing one is recorded as an event once."""
         if self._has_sandbox:
             return True
-        problem = volume_problem(self.needs.volumes, found)
+        problem = volume_problem(self.needs.volumes, found) or self._runtime.mount(pod)
+        if problem is None:
+            return False
         if problem and problem != self._problem:
             self._notes.append(Note(WARNING, "FailedMount", problem))
             self._has_changed = True
@@ -284,15 +306,19 @@ class PodRun:
         if now < stop_at:
             return stop_at
         for (_, record, _), exit_ in zip(running, exits, strict=True):
-            record.end(exit_.code, exit_.at, exit_.reason)
+            record.end(exit_.code, exit_.at, exit_.reason, exit_.message)
         _close(containers)
         return stop_at
 
-    def _end_sidecars(self, pod: Pod, containers: Containers, now: float) -> None:
-        """Stop the sidecars of a pod whose main containers have ended."""
-        for container, record in containers.init:
-            if isinstance(record.state, RunningState):
-                record.end(self._runtime.stop(pod, container, now, math.inf, is_init=True).code, now)
+    def _have_sidecars_ended(self, pod: Pod, containers: Containers, now: float) -> bool:
+        """Stop the sidecars of a pod whose main containers have ended; False while nobody can say when they end."""
+        running = [entry for entry in containers.init if isinstance(entry[1].state, RunningState)]
+        exits = [self._runtime.stop(pod, container, now, math.inf, is_init=True) for container, _ in running]
+        if any(math.isinf(exit_.at) for exit_ in exits):
+            return False
+        for (_, record), exit_ in zip(running, exits, strict=True):
+            record.end(exit_.code, now, exit_.reason, exit_.message)
+        return True
 
 
 def _close(containers: Containers) -> None:

@@ -8,8 +8,24 @@ without waiting for the next period. Source: pkg/kubelet/prober/worker.go, probe
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from fairlead.api.pods import Probe
+
+
+@dataclass(slots=True)
+class AnswerCounter:
+    """Answers in a row, where a container is really asked."""
+
+    is_well: bool | None = None
+    in_a_row: int = 0
+
+    def verdict(self, probe: Probe, *, is_well: bool) -> bool | None:
+        """Whether the probe has passed or failed after this answer; None while that needs more of the same."""
+        self.in_a_row = self.in_a_row + 1 if is_well == self.is_well else 1
+        self.is_well = is_well
+        threshold = probe.success_threshold if is_well else probe.failure_threshold
+        return is_well if self.in_a_row >= threshold else None
 
 
 def first_probe_at(probe: Probe, started_at: float, since: float, after: float) -> float:

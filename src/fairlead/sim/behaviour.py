@@ -18,8 +18,8 @@ import msgspec
 
 from fairlead.api.pods import Container, Pod
 from fairlead.golang.durations import non_negative_seconds
-from fairlead.node.container_runtime import Exit
-from fairlead.node.containers import SIGKILLED, SIGTERMED
+from fairlead.node.container_runtime import Exit, Image, Probed, Start
+from fairlead.node.containers import SIGKILLED, SIGTERMED, container_id
 from fairlead.node.restarts import runs_again
 from fairlead.node.start_requirements import not_found_at_registry
 from fairlead.node.status import is_sidecar
@@ -107,8 +107,21 @@ class SimulatedRuntime:
     def sandbox_ready_at(self, pod: Pod, since: float) -> float:
         return since + start_seconds(pod)
 
-    def pull_error(self, pod: Pod, container: Container, *, is_init: bool) -> str:
+    def mount(self, pod: Pod) -> str | None:
+        return ""
+
+    def image(self, pod: Pod, container: Container, *, is_init: bool) -> Image:
+        return Image(not behaviour_of(pod, container, is_init=is_init).pull_error)
+
+    def pull(self, pod: Pod, container: Container, *, is_init: bool) -> str | None:
         return behaviour_of(pod, container, is_init=is_init).pull_error
+
+    def start(self, pod: Pod, container: Container, attempt: int, now: float, *, is_init: bool) -> Start:
+        id_ = f"containerd://{container_id(pod.metadata.uid, container.name, attempt)}"
+        return Start(now, id_, f"fairlead-sim://{container.image}")
+
+    def probed(self, pod: Pod, container: Container, started_at: float) -> Probed | None:
+        return None
 
     def exit_of(self, pod: Pod, container: Container, started_at: float, *, is_init: bool) -> Exit | None:
         behaviour = behaviour_of(pod, container, is_init=is_init)

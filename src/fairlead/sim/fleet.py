@@ -21,6 +21,7 @@ from fairlead.api.objects import Obj
 from fairlead.api.pods import Pod
 from fairlead.api.verbs import Api, DeleteOptions, PatchType
 from fairlead.client.informer import Informers
+from fairlead.client.worker import work_off
 from fairlead.node.admission import NodeAdmission
 from fairlead.node.allocation import NodeAllocation, amounts
 from fairlead.node.container_sync import Note
@@ -50,7 +51,6 @@ from fairlead.sim.registration import Registration
 from fairlead.sim.resizing import PendingResizes, Terms, allocated_amounts
 from fairlead.sim.usage.objects import follow
 from fairlead.sim.usage.profiles import Profiles
-from fairlead.sim.worker import work_off
 
 #: How many pods the fleet works on at once.
 WORKERS = 64

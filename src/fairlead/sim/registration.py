@@ -12,12 +12,12 @@ from fairlead.api.node_labels import restricted_labels
 from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
 from fairlead.api.verbs import Api
+from fairlead.client.worker import work_off
 from fairlead.runtime.clock import timestamp
 from fairlead.runtime.workqueue import WorkQueue
 from fairlead.sim.kubelets import Kubelets
 from fairlead.sim.leases import Leases
 from fairlead.sim.nodes import address_of, adopted, default_labels, registered
-from fairlead.sim.worker import work_off
 
 #: How many nodes are registered at once: each write waits for the disk.
 REGISTERING = 64

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 _MOUNTS: Final = Path("/proc/self/mountinfo")
+
+
+class _Record(msgspec.Struct):
+    image_id: str = ""
+
+
+def images_of_containers(containers: Path) -> set[str]:
+    """The ids of the images that the node agent has containers of: their mounts are in namespaces of their own."""
+    found = set()
+    for record in containers.glob("*/container.json"):
+        with suppress(FileNotFoundError, msgspec.DecodeError):
+            found.add(msgspec.json.decode(record.read_bytes(), type=_Record).image_id)
+    return found
 
 
 def mounted_layers(layers: Path) -> set[str]:

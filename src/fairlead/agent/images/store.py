@@ -24,7 +24,7 @@ from fairlead.agent.images.image import DiskUsage, Image
 from fairlead.agent.images.importing import Importer, config_of, layer_keys
 from fairlead.agent.images.index import Index, IndexFile, StoredImage
 from fairlead.agent.images.limits import Limits
-from fairlead.agent.images.mounted import mounted_layers
+from fairlead.agent.images.mounted import images_of_containers, mounted_layers
 from fairlead.agent.images.pulling import Pull
 from fairlead.agent.images.references import Reference
 from fairlead.agent.images.rootfs import RunAs
@@ -195,6 +195,8 @@ class ImageStore:
             self._file.write(index)
 
     def _refuse_if_mounted(self, index: Index, image: str, reference: str) -> None:
+        if image in images_of_containers(self._root.parent / "containers"):
+            raise InUse(f"{reference} is in use: a container of it is on this node")
         others = {layer for other, stored in index.images.items() if other != image for layer in stored.layers}
         own = {index.layers[key].folder for key in index.images[image].layers if key not in others}
         if own & mounted_layers(self._file.layers):

@@ -56,7 +56,7 @@ def _of_pods(configured: Configured, machine: Machine, pods: Sequence[Obj]) -> I
         ids = _container_ids(pod)
         for name, values in container_values(pod, settings, host).items():
             if name in ids:
-                yield container_path(parent, ids[name], driver), _container_files(values, version)
+                yield container_path(parent, ids[name], driver), container_files(values, version)
 
 
 def _container_ids(pod: Obj) -> Mapping[str, str]:
@@ -70,7 +70,7 @@ def _container_ids(pod: Obj) -> Mapping[str, str]:
     }
 
 
-def _container_files(container: ContainerValues, version: int) -> Mapping[str, str]:
+def container_files(container: ContainerValues, version: int) -> Mapping[str, str]:
     """The runtime's formula of weights is newer than that of the node agent."""
     values = CgroupValues(
         cpu_shares=container.cpu_shares,

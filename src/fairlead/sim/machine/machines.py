@@ -17,6 +17,7 @@ from fairlead.api.event_types import NORMAL, WARNING
 from fairlead.api.nodes import Node
 from fairlead.api.pods import Container, Pod
 from fairlead.api.verbs import Api
+from fairlead.client.worker import work_off
 from fairlead.node.conditions import NodeHealth, node_conditions
 from fairlead.node.configuration.load import Configured
 from fairlead.node.container_runtime import Exit
@@ -45,7 +46,6 @@ from fairlead.sim.usage.declared import INVALID_USAGE, declares_usage, node_usag
 from fairlead.sim.usage.measures import Measure
 from fairlead.sim.usage.profiles import Profile, Profiles
 from fairlead.sim.usage.resolving import DEFAULT
-from fairlead.sim.worker import work_off
 
 PRESSURES = (MEMORY_PRESSURE, DISK_PRESSURE, PID_PRESSURE)
 #: What the kubelet calls it when the whole machine has no memory left.

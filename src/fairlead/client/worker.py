@@ -1,4 +1,4 @@
-"""How the tasks of a fleet work off their queues: one way for pods, machines and nodes that are taken up."""
+"""How the tasks of nodes work off their queues: one way for pods, machines and nodes that are taken up."""
 
 from __future__ import annotations
 

@@ -1,0 +1,234 @@
+"""The agent of this machine: a node of a cluster, whose pods run here.
+
+    plan (limits, allocatable) ─▶ adopt what runs ─▶ register ─▶ lease, status, pods, QoS cgroups, beside each other
+
+Stopping it stops nothing that it started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from fairlead.agent.cgroups.hierarchies import hierarchies
+from fairlead.agent.cgroups.machine import Cgroups
+from fairlead.agent.cgroups.probes import least_oom_score_adj
+from fairlead.agent.claims import claim
+from fairlead.agent.images_seam import Images
+from fairlead.agent.kubelet_api.serving import serving_kubelet
+from fairlead.agent.kubelet_port import Serving, serving_of
+from fairlead.agent.lease import Lease
+from fairlead.agent.machine import machine
+from fairlead.agent.network_seam import PodNetwork
+from fairlead.agent.node_object import NodeIdentity, NodeObject
+from fairlead.agent.pods.events import PodEvents
+from fairlead.agent.pods.place import Place
+from fairlead.agent.pods.sources import Sources
+from fairlead.agent.pods.streams import RealPodStreams
+from fairlead.agent.pods.worker import PodWorker
+from fairlead.agent.runtimes.base import State
+from fairlead.agent.runtimes.oci.keeper import find_programs
+from fairlead.agent.runtimes.oci.runtime import OciRuntime
+from fairlead.api.builtin import NODES, PODS, SERVICES
+from fairlead.api.nodes import Node
+from fairlead.api.objects import Obj
+from fairlead.api.pods import Pod
+from fairlead.api.services import Service
+from fairlead.api.verbs import Api
+from fairlead.client.events import EventRecorder
+from fairlead.client.informer import Informer
+from fairlead.node.allocatable import all_pods
+from fairlead.node.cgroups.containers import ContainerHost
+from fairlead.node.cgroups.files import files
+from fairlead.node.cgroups.names import CgroupDriver, CgroupName, kubepods, path_of
+from fairlead.node.cgroups.qos_tree import class_requests
+from fairlead.node.cgroups.values import CgroupValues
+from fairlead.node.conditions import NodeHealth
+from fairlead.node.configuration.errors import Stage, StartupError
+from fairlead.node.configuration.load import Configured, configure
+from fairlead.node.oom import EXEMPT
+from fairlead.node.plan import NodeEvent, class_cgroups, node_plan
+from fairlead.node.startup import start_settings
+
+#: How often the cgroups of QoS classes are corrected without a cause.
+CORRECTION_SECONDS: Final = 60.0
+KEEPERS: Final = "fairlead-conmon"
+_STARTING: Final = NodeEvent("Normal", "Starting", "Starting kubelet.")
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSettings:
+    identity: NodeIdentity
+    root: Path
+    #: A KubeletConfiguration, and a kubelet's flags, which win over it.
+    document: Obj = field(default_factory=dict)
+    flags: Sequence[str] = ()
+
+
+class NodeAgent:
+    """Use `run`; StartupError for what a kubelet would not start with."""
+
+    def __init__(self, api: Api, settings: AgentSettings, images: Images, network: PodNetwork) -> None:
+        identity, root = settings.identity, settings.root
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._api, self._identity = api, identity
+        self._cgroups = Cgroups(hierarchies())
+        self._machine = machine(root)
+        self._configured = _configured(settings, self._cgroups.hierarchies.version)
+        config = self._configured.configuration
+        self._plan = node_plan(self._configured, self._machine)
+        least = least_oom_score_adj()
+        keepers = path_of((*kubepods(config.cgroup_root)[:-1], KEEPERS), CgroupDriver.CGROUPFS)
+        self._runtime = OciRuntime(root, find_programs(), self._cgroups, keepers, least)
+        self._recorder = EventRecorder(api, "kubelet", host=identity.name)
+        self._images, self._network, self._root = images, network, root
+        self._least_oom_score_adj = least
+        self._keepers, self._document = keepers, settings.document
+        self._serving = serving_of(config, identity.ip)
+        self._look = asyncio.Event()
+        #: Set once the cluster knows of the node.
+        self.registered = asyncio.Event()
+
+    async def run(self) -> None:
+        """Be this node until cancelled."""
+        claim(self._root, self._cgroups, [self._keepers, self._kubepods])
+        await asyncio.to_thread(self._enforce)
+        await self._runtime.adopt()
+        config = self._configured.configuration
+        node = NodeObject(
+            self._api,
+            self._recorder,
+            self._identity,
+            self._plan.capacity,
+            self._plan.allocatable,
+            f"{self._runtime.name}://{self._runtime.version}",
+            self._health,
+            config.port if self._serving is not None else 0,
+        )
+        nodes = Informer(self._api, NODES, Node, fields=f"metadata.name={self._identity.name}")
+        services = Informer(self._api, SERVICES, Service)
+        pods = Informer(self._api, PODS, Pod, fields=f"spec.nodeName={self._identity.name}")
+        place = self._place(services)
+        worker = PodWorker(
+            self._api,
+            place,
+            pods,
+            lambda: nodes.get(self._identity.name),
+            lambda: (),
+            self._look.set,
+        )
+        await node.register()
+        self.registered.set()
+        node.tell(_STARTING, *self._plan.events)
+        lease = Lease(self._api, self._identity.name, node.uid, config.node_lease_duration_seconds)
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._recorder.run(), name="events")
+                group.create_task(nodes.run(), name="own node")
+                group.create_task(services.run(), name="services")
+                await nodes.synced()
+                await services.synced()
+                group.create_task(pods.run(), name="own pods")
+                group.create_task(lease.run(), name="lease")
+                frequencies = config.node_status_update_frequency, config.node_status_report_frequency
+                group.create_task(node.run(*frequencies), name="node status")
+                group.create_task(worker.run(), name="pods")
+                group.create_task(self._correct(worker), name="QoS cgroups")
+                if self._serving is not None:
+                    group.create_task(self._serve(self._serving, RealPodStreams(worker, place, self._document)))
+        finally:
+            await worker.close()
+            self._runtime.close()
+
+    async def _serve(self, serving: Serving, streams: RealPodStreams) -> None:
+        """The kubelet's API, until cancelled."""
+        name = self._identity.name
+        async with serving_kubelet(serving.sock, name, streams, self._api, serving.identity, serving.client_ca):
+            await asyncio.get_running_loop().create_future()
+
+    @property
+    def running_containers(self) -> int:
+        return sum(status.state is State.RUNNING for status in self._runtime.containers())
+
+    @property
+    def _kubepods(self) -> str:
+        config = self._configured.configuration
+        return path_of(kubepods(config.cgroup_root, per_qos=config.cgroups_per_qos), CgroupDriver.CGROUPFS)
+
+    def _place(self, services: Iterable[Service]) -> Place:
+        config = self._configured.configuration
+        return Place(
+            node_name=self._identity.name,
+            node_ip=self._identity.ip,
+            root=self._root,
+            runtime=self._runtime,
+            images=self._images,
+            network=self._network,
+            cgroups=self._cgroups,
+            sources=Sources(self._api),
+            services=lambda: services,
+            events=PodEvents(self._recorder, config.event_record_qps, config.event_burst),
+            configured=self._configured,
+            host=self._container_host(),
+            allocatable=self._plan.allocatable,
+        )
+
+    def _container_host(self) -> ContainerHost:
+        config, version = self._configured.configuration, self._configured.cgroup_version
+        reservations = start_settings(config, self._machine.cpus).reservations
+        return ContainerHost(
+            self._machine.memory_bytes,
+            version,
+            is_single_process_oom_kill=config.is_single_process_oom_kill(version),
+            allocatable_memory=all_pods(self._machine, config, reservations, in_full=False)["memory"].units,
+        )
+
+    def _health(self) -> NodeHealth:
+        warnings = []
+        if (least := self._least_oom_score_adj) > EXEMPT:
+            warnings.append(f"this machine refuses an oom_score_adj below {least}; containers get that instead")
+        return NodeHealth(warnings=warnings)
+
+    def _enforce(self) -> None:
+        if self._plan.problem:
+            raise StartupError(Stage.START, self._plan.problem)
+        self._ensure(self._plan.cgroups)
+
+    async def _correct(self, worker: PodWorker) -> None:
+        """What the classes weigh depends on their pods; and somebody may have written to our cgroups."""
+        while True:
+            specs = [pod["spec"] for pod in worker.admitted]
+            classes = class_cgroups(self._configured, self._machine, class_requests(specs))
+            await asyncio.to_thread(self._ensure, classes)
+            try:
+                async with asyncio.timeout(CORRECTION_SECONDS):
+                    await self._look.wait()
+            except TimeoutError:
+                await asyncio.to_thread(self._enforce)
+            self._look.clear()
+
+    def _ensure(self, wanted: Mapping[CgroupName, CgroupValues]) -> None:
+        version = self._configured.cgroup_version
+        for name, values in wanted.items():
+            self._cgroups.ensure(path_of(name, CgroupDriver.CGROUPFS), files(values, version))
+
+
+def _configured(settings: AgentSettings, cgroup_version: int) -> Configured:
+    """With cgroupfs names: nobody here makes slices of systemd."""
+    document = {"cgroupDriver": str(CgroupDriver.CGROUPFS), **settings.document}
+    configured = configure(document, settings.flags, cgroup_version=cgroup_version)
+    if configured.configuration.cgroup_driver != CgroupDriver.CGROUPFS:
+        raise StartupError(Stage.START, "cgroupDriver systemd is not supported by this agent; say cgroupfs")
+    if configured.configuration.static_pod_path or configured.configuration.static_pod_url:
+        raise StartupError(Stage.START, "static pods are not supported by this agent; leave out staticPodPath")
+    if not configured.configuration.cgroups_per_qos:
+        raise StartupError(Stage.START, "cgroupsPerQOS false is not supported by this agent; leave it out")
+    for warning in configured.warnings:
+        log.warning("%s", warning)
+    return configured

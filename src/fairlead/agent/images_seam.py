@@ -1,0 +1,65 @@
+"""What the agent asks of images, so that neither it nor an image store needs the other to be there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+
+class ImageConfig(Protocol):
+    """What an image says of the containers that are made of it."""
+
+    @property
+    def entrypoint(self) -> Sequence[str] | None: ...
+
+    @property
+    def cmd(self) -> Sequence[str] | None: ...
+
+    @property
+    def env(self) -> Sequence[str] | None:
+        """NAME=VALUE."""
+        ...
+
+    @property
+    def user(self) -> str: ...
+
+    @property
+    def working_dir(self) -> str: ...
+
+    @property
+    def stop_signal(self) -> str: ...
+
+
+class Image(Protocol):
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def size_bytes(self) -> int: ...
+
+    @property
+    def config(self) -> ImageConfig: ...
+
+    @property
+    def layers(self) -> Sequence[Path]:
+        """Directories, the lowest first; whiteouts are overlayfs' own."""
+        ...
+
+
+class InvalidName(Exception):
+    """The name of an image is none."""
+
+
+class PullFailure(Exception):
+    """Why an image cannot be had."""
+
+
+class Images(Protocol):
+    def find(self, reference: str) -> Image | None:
+        """InvalidName for a reference that is none."""
+        ...
+
+    async def pull(self, reference: str, secrets: Sequence[Mapping[str, bytes]]) -> Image:
+        """PullFailure says why not. Each is the data of a pull secret; what fits the image is tried."""
+        ...

@@ -1,0 +1,138 @@
+"""The few system calls that Python has no function for: mounts and namespaces.
+
+They may wait for the kernel, and a namespace is entered by a thread, so callers are in threads of their own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import socket
+import struct
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+MS_RDONLY: Final = 0x1
+MS_NOSUID: Final = 0x2
+MS_NODEV: Final = 0x4
+MS_NOEXEC: Final = 0x8
+MS_BIND: Final = 0x1000
+MS_PRIVATE: Final = 1 << 18
+MS_SHARED: Final = 1 << 20
+MNT_DETACH: Final = 0x2
+
+#: By name of the namespace, as /proc/PID/ns has it.
+NAMESPACES: Final[Mapping[str, int]] = {"net": 0x40000000, "ipc": 0x08000000, "uts": 0x04000000}
+_SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 0x1
+
+_libc: Final = ctypes.CDLL(None, use_errno=True)
+
+
+def mount(source: str, target: Path, kind: str = "", flags: int = 0, data: str = "") -> None:
+    encoded = (source.encode(), os.fsencode(target), kind.encode() or None, flags, data.encode() or None)
+    _checked(_libc.mount(*encoded), str(target))
+
+
+def unmount(target: Path) -> None:
+    """At once for new users, in the end for those that are still there."""
+    _checked(_libc.umount2(os.fsencode(target), MNT_DETACH), str(target))
+
+
+def mount_points(below: Path) -> list[Path]:
+    """All mount points at or below a folder, the latest first."""
+    found = []
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        point = Path(line.split()[4].encode().decode("unicode_escape"))
+        if point == below or below in point.parents:
+            found.append(point)
+    return found[::-1]
+
+
+def unmount_below(folder: Path) -> None:
+    for point in mount_points(folder):
+        unmount(point)
+
+
+def share_mounts_of(folder: Path) -> None:
+    """Make the folder a mount of its own, whose mounts come and go for those who have copied our mounts as well.
+
+    A container's keeper lives in a copy of our mounts. Without this, a tmpfs or a namespace that is pinned in the
+    folder would stay for as long as any container that started meanwhile.
+    """
+    if folder not in mount_points(folder):
+        mount(str(folder), folder, flags=MS_BIND)
+    mount("", folder, flags=MS_SHARED)
+
+
+def pin_namespaces(pins: Mapping[str, Path], hostname: str) -> None:
+    """Make new namespaces, which last as long as the files that they are pinned to; the loopback device is up in them.
+
+    A thread of its own enters them, and ends in them.
+    """
+
+    def make() -> None:
+        flags = 0
+        for name, pin in pins.items():
+            flags |= NAMESPACES[name]
+            pin.touch()
+        _checked(_libc.unshare(flags), "new namespaces")
+        if "uts" in pins:
+            encoded = hostname.encode()
+            _checked(_libc.sethostname(encoded, len(encoded)), hostname)
+        if "net" in pins:
+            _bring_up_loopback()
+        for name, pin in pins.items():
+            mount(f"/proc/self/task/{threading.get_native_id()}/ns/{name}", pin, flags=MS_BIND)
+
+    in_own_thread(make)
+
+
+def socket_in(netns: Path | None, family: int, kind: int, protocol: int) -> socket.socket:
+    """A socket that sees the network of that namespace, whoever uses it; None: the machine's."""
+    if netns is None:
+        return socket.socket(family, kind, protocol)
+    made: list[socket.socket] = []
+
+    def make() -> None:
+        descriptor = os.open(netns, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            _checked(_libc.setns(descriptor, NAMESPACES["net"]), str(netns))
+        finally:
+            os.close(descriptor)
+        made.append(socket.socket(family, kind, protocol))
+
+    in_own_thread(make)
+    return made[0]
+
+
+def in_own_thread(work: Callable[[], None]) -> None:
+    """For work that leaves its thread in another namespace."""
+    failures: list[BaseException] = []
+
+    def guarded() -> None:
+        try:
+            work()
+        except BaseException as error:  # it is raised where it can be caught
+            failures.append(error)
+
+    thread = threading.Thread(target=guarded)
+    thread.start()
+    thread.join()
+    if failures:
+        raise failures[0]
+
+
+def _bring_up_loopback() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+        request = struct.pack("16sH14x", b"lo", 0)
+        (flags,) = struct.unpack_from("16xH", fcntl.ioctl(control, _SIOCGIFFLAGS, request))
+        fcntl.ioctl(control, _SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", flags | _IFF_UP))
+
+
+def _checked(result: int, about: str) -> None:
+    if result != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), about)

@@ -1,0 +1,163 @@
+"""The node as the API shows it: registered at the start, its status kept up to date.
+
+A label that a node may not give itself (NodeRestriction) is refused by the API server, and its sentence is passed on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from fairlead.agent.machine import architecture, node_info
+from fairlead.api.builtin import NODES
+from fairlead.api.errors import AlreadyExists, ApiError
+from fairlead.api.event_types import NORMAL
+from fairlead.api.meta import Object
+from fairlead.api.objects import Obj
+from fairlead.api.podresources import Amounts
+from fairlead.api.references import Reference
+from fairlead.api.verbs import Api
+from fairlead.client.events import EventRecorder
+from fairlead.node.conditions import NodeHealth, node_conditions
+from fairlead.node.plan import NodeEvent
+from fairlead.runtime.clock import monotonic, timestamp
+
+_RETRY_SECONDS: Final = 5.0
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeIdentity:
+    """What a node is registered as."""
+
+    name: str
+    ip: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: Sequence[Obj] = ()
+    #: Without this, somebody else makes the node, and this agent waits for it.
+    is_registering: bool = True
+
+
+class NodeObject:
+    """`health` is asked at every heartbeat."""
+
+    def __init__(
+        self,
+        api: Api,
+        recorder: EventRecorder,
+        identity: NodeIdentity,
+        capacity: Amounts,
+        allocatable: Amounts,
+        runtime: str,
+        health: Callable[[], NodeHealth],
+        port: int = 0,
+    ) -> None:
+        """`port` is where it answers as a kubelet does; 0: nowhere."""
+        self._api, self._recorder, self._identity, self._health = api, recorder, identity, health
+        self._capacity = {name: str(amount) for name, amount in capacity.items()}
+        self._allocatable = {name: str(amount) for name, amount in allocatable.items()}
+        self._info = node_info(runtime)
+        self._conditions: list[Obj] = []
+        self._port = port
+        self._look = asyncio.Event()
+        self.uid = ""
+
+    async def register(self) -> None:
+        """Create the node, or bring the one that is there up to date; waits for an API server that is away."""
+        while True:
+            try:
+                await self._register()
+                return
+            except OSError as error:
+                log.warning("the API server cannot be reached, trying again: %s", error)
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    async def run(self, update_seconds: float, report_seconds: float) -> None:
+        """Write the status whenever it has changed, and now and then when it has not. Until cancelled."""
+        reported_at, shown = monotonic(), self._conditions
+        while True:
+            try:
+                async with asyncio.timeout(update_seconds):
+                    await self._look.wait()
+            except TimeoutError:
+                pass
+            self._look.clear()
+            status = self._status(self._health())
+            if _changes(status["conditions"]) == _changes(shown) and monotonic() - reported_at < report_seconds:
+                continue
+            try:
+                await self._api.patch(NODES, self._identity.name, "", {"status": status}, subresource="status")
+                reported_at, shown = monotonic(), status["conditions"]
+            except (ApiError, OSError) as error:
+                log.warning("the status of this node cannot be written, trying again: %s", error)
+
+    def look_again(self) -> None:
+        """Its health may be another."""
+        self._look.set()
+
+    def tell(self, *events: NodeEvent) -> None:
+        about = Reference(kind="Node", name=self._identity.name, uid=self._identity.name)
+        for event in events:
+            self._recorder.event(about, event.type, event.reason, event.message)
+
+    async def _register(self) -> None:
+        name = self._identity.name
+        if self._identity.is_registering:
+            try:
+                made = await self._api.create(NODES, self._manifest())
+                self.uid = made.view(Object).metadata.uid
+                return
+            except AlreadyExists:
+                await self._api.patch(NODES, name, "", {"metadata": {"labels": self._labels()}})
+        found = await self._api.get(NODES, name)
+        self.uid = found.view(Object).metadata.uid
+        self._conditions = (found.obj().get("status") or {}).get("conditions") or []
+        status = self._status(self._health())
+        await self._api.patch(NODES, name, "", {"status": status}, subresource="status")
+
+    def _manifest(self) -> Obj:
+        spec: Obj = {"taints": list(self._identity.taints)} if self._identity.taints else {}
+        return {
+            "metadata": {"name": self._identity.name, "labels": self._labels()},
+            "spec": spec,
+            "status": self._status(self._health()),
+        }
+
+    def _labels(self) -> dict[str, str]:
+        processor, name = architecture(), self._identity.name
+        return {
+            "beta.kubernetes.io/arch": processor,
+            "beta.kubernetes.io/os": "linux",
+            "kubernetes.io/arch": processor,
+            "kubernetes.io/hostname": name,
+            "kubernetes.io/os": "linux",
+            **self._identity.labels,
+        }
+
+    def _status(self, health: NodeHealth) -> Obj:
+        found = node_conditions(self._conditions, health, timestamp())
+        self._conditions = found.conditions
+        self.tell(*(NodeEvent(NORMAL, reason, self._told(reason)) for reason in found.events))
+        return {
+            "capacity": self._capacity,
+            "allocatable": self._allocatable,
+            "conditions": found.conditions,
+            "addresses": [
+                {"type": "InternalIP", "address": self._identity.ip},
+                {"type": "Hostname", "address": self._identity.name},
+            ],
+            "nodeInfo": self._info,
+            **({"daemonEndpoints": {"kubeletEndpoint": {"Port": self._port}}} if self._port else {}),
+        }
+
+    def _told(self, reason: str) -> str:
+        return f"Node {self._identity.name} status is now: {reason}"
+
+
+def _changes(conditions: Sequence[Obj]) -> list[tuple[str, str, str, str]]:
+    """What of conditions is news: not the time of the heartbeat."""
+    return [(each["type"], each["status"], each["reason"], each["message"]) for each in conditions]

@@ -1,0 +1,23 @@
+"""Whether this node takes a pod that is bound to it, and which others have to go for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from fairlead.agent.pods.unsupported import refusal
+from fairlead.api.nodes import Node
+from fairlead.api.objects import Obj
+from fairlead.node.admission import NodeAdmission, admit
+
+#: A kubelet that runs a pod already does not ask again whether it may.
+_ADMITTED = "Running"
+
+
+def admission_of(manifest: Obj, node: Node, neighbours: Iterable[Obj], pressures: Sequence[str]) -> NodeAdmission:
+    if (manifest.get("status") or {}).get("phase") == _ADMITTED:
+        return NodeAdmission()
+    if (unsupported := refusal(manifest)) is not None:
+        return NodeAdmission(unsupported)
+    return admit(manifest, msgspec.to_builtins(node), list(neighbours), pressures)

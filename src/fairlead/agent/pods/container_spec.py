@@ -1,0 +1,129 @@
+"""From a container of a pod, and the image that is there, to what the runtime is told.
+
+Sources: generateContainerConfig of pkg/kubelet/kuberuntime, pkg/securitycontext.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from fairlead.agent.images_seam import Image
+from fairlead.agent.pods.environment import CannotConfigure, expanded
+from fairlead.agent.runtimes.base import ContainerSpec, Mount, Security
+from fairlead.api.objects import Obj
+from fairlead.node.cgroups.containers import ContainerValues
+
+_DEFAULT_MESSAGE_PATH: Final = "/dev/termination-log"
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What else a container is made of."""
+
+    id: str
+    attempt: int
+    image: Image
+    env: Mapping[str, str]
+    mounts: Sequence[Mount]
+    resources: ContainerValues
+    log: Path
+
+
+def container_spec(manifest: Obj, container: Obj, made: Made) -> ContainerSpec:
+    """CannotConfigure for what a kubelet would not start."""
+    spec, image = manifest["spec"], made.image
+    env = _image_env(image) | dict(made.env)
+    return ContainerSpec(
+        id=made.id,
+        pod_uid=manifest["metadata"]["uid"],
+        name=container["name"],
+        attempt=made.attempt,
+        image=container["image"],
+        image_id=image.id,
+        layers=image.layers,
+        argv=_argv(container, image, made.env),
+        env=env,
+        working_dir=container.get("workingDir") or image.config.working_dir or "/",
+        mounts=made.mounts,
+        resources=made.resources,
+        security=_security(manifest, container, image),
+        host_pid=bool(spec.get("hostPID")),
+        has_tty=bool(container.get("tty")),
+        has_stdin=bool(container.get("stdin")),
+        log=made.log,
+        stop_signal=_signal(image.config.stop_signal),
+        termination_message_path=container.get("terminationMessagePath") or _DEFAULT_MESSAGE_PATH,
+    )
+
+
+def _argv(container: Obj, image: Image, env: Mapping[str, str]) -> list[str]:
+    """A command takes the place of the entrypoint and of what the image would tell it; arguments that of the latter."""
+    command = [expanded(word, env) for word in container.get("command") or ()]
+    args = [expanded(word, env) for word in container.get("args") or ()]
+    if command:
+        argv = command + args
+    else:
+        argv = [*(image.config.entrypoint or ()), *(args or image.config.cmd or ())]
+    if not argv:
+        raise CannotConfigure("no command specified")
+    return argv
+
+
+def _image_env(image: Image) -> dict[str, str]:
+    pairs = (entry.partition("=") for entry in image.config.env or ())
+    return {name: value for name, _, value in pairs}
+
+
+def _security(manifest: Obj, container: Obj, image: Image) -> Security:
+    of_pod = manifest["spec"].get("securityContext") or {}
+    own = container.get("securityContext") or {}
+
+    def chosen(name: str) -> Any:
+        return own[name] if own.get(name) is not None else of_pod.get(name)
+
+    uid, gid = chosen("runAsUser"), chosen("runAsGroup")
+    if chosen("runAsNonRoot"):
+        _check_not_root(manifest, container, uid, image.config.user)
+    user = image.config.user if uid is None else str(uid)
+    if gid is not None:
+        user = f"{user.partition(':')[0] or '0'}:{gid}"
+    groups = list(of_pod.get("supplementalGroups") or ())
+    if of_pod.get("fsGroup") is not None:
+        groups.append(of_pod["fsGroup"])
+    capabilities = own.get("capabilities") or {}
+    return Security(
+        user=user,
+        groups=groups,
+        must_not_be_root=bool(chosen("runAsNonRoot")),
+        added_capabilities=capabilities.get("add") or (),
+        dropped_capabilities=capabilities.get("drop") or (),
+        has_read_only_root=bool(own.get("readOnlyRootFilesystem")),
+        has_no_new_privileges=own.get("allowPrivilegeEscalation") is False,
+        is_proc_masked=own.get("procMount") != "Unmasked",
+        is_seccomp_confined=(chosen("seccompProfile") or {}).get("type") == "RuntimeDefault",
+    )
+
+
+def _check_not_root(manifest: Obj, container: Obj, uid: int | None, image_user: str) -> None:
+    meta = manifest["metadata"]
+    where = f'(pod: "{meta["name"]}_{meta["namespace"]}({meta["uid"]})", container: {container["name"]})'
+    name = image_user.partition(":")[0]
+    if uid == 0:
+        raise CannotConfigure(f"container's runAsUser breaks non-root policy {where}")
+    if uid is None and name and not name.isdecimal():
+        message = f"container has runAsNonRoot and image has non-numeric user ({name}), cannot verify user is non-root"
+        raise CannotConfigure(f"{message} {where}")
+    if uid is None and int(name or "0") == 0:
+        raise CannotConfigure(f"container has runAsNonRoot and image will run as root {where}")
+
+
+def _signal(text: str) -> int:
+    """As images name it: SIGTERM, TERM or a number; what nobody knows is SIGTERM."""
+    if text.isdecimal():
+        return int(text)
+    name = text if text.startswith("SIG") else f"SIG{text}"
+    return int(getattr(signal, name, signal.SIGTERM))

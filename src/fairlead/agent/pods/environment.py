@@ -1,0 +1,96 @@
+"""The environment of a container, and the `$(NAME)` in its command: what a pod says, made of what there is.
+
+Sources: makeEnvironmentVariables of pkg/kubelet/kubelet_pods.go, third_party/forked/golang/expansion.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from fairlead.agent.pods.downward import DownwardApi
+from fairlead.agent.pods.sources import Sources
+from fairlead.api.objects import Obj
+
+_REFERENCE: Final = re.compile(r"\$(\$|\(([^)]*)\))")
+_NAME: Final = re.compile(r"[ -<>-~]+")
+
+
+class CannotConfigure(Exception):
+    """Why a container cannot be configured, in the kubelet's words."""
+
+
+async def environment(
+    container: Obj, namespace: str, sources: Sources, downward: DownwardApi, services: Mapping[str, str]
+) -> dict[str, str]:
+    """What `envFrom` and `env` come to, and the variables of services that they do not say themselves."""
+    found: dict[str, str] = {}
+    for whole in container.get("envFrom") or ():
+        found |= await _whole(whole, namespace, sources)
+    own: dict[str, str] = {}
+    for variable in container.get("env") or ():
+        value = await _value(variable, container, namespace, sources, downward, {**services, **own})
+        if value is not None:
+            own[variable["name"]] = value
+    return {**services, **found, **own}
+
+
+def expanded(text: str, variables: Mapping[str, str]) -> str:
+    """`$(NAME)` becomes the value of a known variable, `$$` a dollar; anything else stays."""
+
+    def value(match: re.Match[str]) -> str:
+        if match[1] == "$":
+            return "$"
+        return variables.get(match[2], match[0])
+
+    return _REFERENCE.sub(value, text)
+
+
+async def _whole(entry: Obj, namespace: str, sources: Sources) -> dict[str, str]:
+    for kind, field in (("ConfigMap", "configMapRef"), ("Secret", "secretRef")):
+        if (reference := entry.get(field)) is not None:
+            data = await sources.read(kind, namespace, reference["name"])
+            if data is None:
+                if reference.get("optional"):
+                    return {}
+                raise CannotConfigure(f'{kind.lower()} "{reference["name"]}" not found')
+            prefix = entry.get("prefix") or ""
+            return {prefix + key: _text(value) for key, value in data.items() if _NAME.fullmatch(prefix + key)}
+    return {}
+
+
+async def _value(
+    variable: Obj,
+    container: Obj,
+    namespace: str,
+    sources: Sources,
+    downward: DownwardApi,
+    before: Mapping[str, str],
+) -> str | None:
+    origin = variable.get("valueFrom")
+    if variable.get("value") or origin is None:
+        return expanded(variable.get("value") or "", before)
+    if (field := origin.get("fieldRef")) is not None:
+        return downward.field(field["fieldPath"])
+    if (resource := origin.get("resourceFieldRef")) is not None:
+        return downward.resource(resource, container)
+    for kind, name in (("ConfigMap", "configMapKeyRef"), ("Secret", "secretKeyRef")):
+        if (reference := origin.get(name)) is not None:
+            return await _of_key(kind, reference, namespace, sources)
+    raise CannotConfigure(f"env {variable['name']}: valueFrom.{next(iter(origin), '')} is not supported by this node")
+
+
+async def _of_key(kind: str, reference: Obj, namespace: str, sources: Sources) -> str | None:
+    data = await sources.read(kind, namespace, reference["name"])
+    if data is not None and reference["key"] in data:
+        return _text(data[reference["key"]])
+    if reference.get("optional"):
+        return None
+    if data is None:
+        raise CannotConfigure(f'{kind.lower()} "{reference["name"]}" not found')
+    raise CannotConfigure(f"couldn't find key {reference['key']} in {kind} {namespace}/{reference['name']}")
+
+
+def _text(value: bytes) -> str:
+    return value.decode(errors="replace")

@@ -1,0 +1,121 @@
+"""`node`'s questions about pods, answered by what was observed of them; what is asked for is begun."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+from fairlead.agent.cgroups.usage import usage_of
+from fairlead.agent.images_seam import InvalidName
+from fairlead.agent.pods.last_words import last_words
+from fairlead.agent.pods.real_pod import RealPod
+from fairlead.agent.runtimes.base import START_ERROR, ContainerStatus, State
+from fairlead.api.pods import Container, Pod
+from fairlead.node.container_runtime import Exit, Image, Probed, Start
+from fairlead.node.container_sync import CREATE_AGAIN_SECONDS, START_FAILED
+from fairlead.node.containers import OOM_KILLED, SIGKILLED
+
+#: Nobody can say yet.
+_NOT_YET = Exit(math.inf, SIGKILLED)
+_LOST = "ContainerStatusUnknown"
+_LOST_MESSAGE = "The container could not be located when the pod was terminated"
+
+
+class ObservedRuntime:
+    """`node.container_runtime.ContainerRuntime` of one node; `pod_of` has the pod of a uid."""
+
+    def __init__(self, pod_of: Callable[[str], RealPod]) -> None:
+        self._pod_of = pod_of
+
+    def sandbox_ready_at(self, pod: Pod, since: float) -> float:
+        real = self._of(pod)
+        return since if real.errands.ask("sandbox", real.make_sandbox) else math.inf
+
+    def mount(self, pod: Pod) -> str | None:
+        real = self._of(pod)
+        return real.errands.ask("volumes", real.set_up_volumes)
+
+    def image(self, pod: Pod, container: Container, *, is_init: bool) -> Image:
+        real = self._of(pod)
+        try:
+            found = real.place.images.find(container.image)
+        except InvalidName as problem:
+            return Image(False, "InvalidImageName", f'Failed to apply default image tag "{container.image}": {problem}')
+        except OSError as problem:
+            return Image(False, "ImageInspectError", f'Failed to inspect image "{container.image}": {problem}')
+        is_asked_anew = container.image_pull_policy == "Always" and container.name not in real.pulled
+        return Image(found is not None and not is_asked_anew)
+
+    def pull(self, pod: Pod, container: Container, *, is_init: bool) -> str | None:
+        real, key = self._of(pod), ("pull", container.name)
+        error = real.errands.ask(key, partial(real.pull, container, is_init=is_init))
+        if error is not None:
+            real.errands.forget(key)
+        if error == "":
+            real.pulled.add(container.name)
+        return error
+
+    def start(self, pod: Pod, container: Container, attempt: int, now: float, *, is_init: bool) -> Start:
+        real, key = self._of(pod), ("start", container.name, attempt)
+        image = real.place.images.find(container.image)
+        if image is None:  # removed since it was looked for
+            return Start(problem="CreateContainerError", message=f'image "{container.image}" is not there any more')
+        start = real.errands.ask(key, partial(real.start, container, attempt, image, is_init=is_init))
+        if start is None:
+            return Start()
+        if math.isinf(start.at):
+            real.errands.forget_after(key, CREATE_AGAIN_SECONDS)
+        else:
+            real.errands.forget(key)
+            real.pulled.discard(container.name)
+        return start
+
+    def exit_of(self, pod: Pod, container: Container, started_at: float, *, is_init: bool) -> Exit | None:
+        real = self._of(pod)
+        status = real.place.runtime.status(real.current.get(container.name, ""))
+        if status is None:
+            return Exit(0.0, SIGKILLED, _LOST, _LOST_MESSAGE)
+        return _exit(real, status) if status.state is State.EXITED else None
+
+    def probed(self, pod: Pod, container: Container, started_at: float) -> Probed | None:
+        return self._of(pod).probes(container, started_at).result
+
+    # Nobody asks for these: probes are made, so that nothing has to be foretold.
+
+    def startup_answers_at(self, pod: Pod, container: Container, started_at: float) -> float:
+        return started_at
+
+    def answers_at(self, pod: Pod, container: Container, started_at: float) -> float:
+        return started_at
+
+    def hangs_at(self, pod: Pod, container: Container, started_at: float) -> float:
+        return math.inf
+
+    def memory_bytes(self, pod: Pod, container: Container, started_at: float, now: float) -> int:
+        real = self._of(pod)
+        cgroup = f"{real.place.cgroup_of(real.manifest)}/{real.current.get(container.name, '')}"
+        usage = usage_of(real.place.cgroups, cgroup)
+        return usage.memory_usage_bytes if usage is not None else 0
+
+    def stop(self, pod: Pod, container: Container, since: float, grace: float, *, is_init: bool) -> Exit:
+        real = self._of(pod)
+        id_ = real.current.get(container.name, "")
+        status = real.place.runtime.status(id_)
+        if status is None:
+            return Exit(since, SIGKILLED, _LOST, _LOST_MESSAGE)
+        if status.state is State.EXITED:
+            return _exit(real, status)
+        real.stop(id_, container, min(grace, real.grace_seconds) if math.isinf(grace) else grace)
+        return _NOT_YET
+
+    def _of(self, pod: Pod) -> RealPod:
+        return self._pod_of(pod.metadata.uid)
+
+
+def _exit(real: RealPod, status: ContainerStatus) -> Exit:
+    if status.start_error:
+        return Exit(status.finished_at, START_FAILED, START_ERROR, status.start_error)
+    reason = OOM_KILLED if status.is_oom_killed else ""
+    words = last_words(real.place.runtime, status, real.container(status.name))
+    return Exit(status.finished_at, status.exit_code, reason, words)

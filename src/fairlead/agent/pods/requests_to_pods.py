@@ -1,0 +1,111 @@
+"""What a node asks of containers itself: probes and hooks, by command, HTTP or a connection.
+
+An answer is a failure's text, or nothing if all is well. Source: pkg/probe, pkg/kubelet/lifecycle.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import aiohttp
+from aiohappyeyeballs import AddrInfoType
+
+from fairlead import COMPATIBILITY_VERSION
+from fairlead.agent import linux
+from fairlead.agent.runtimes.base import Runtime, RuntimeFailure
+from fairlead.api.objects import Obj
+
+#: How much of an answer is told.
+MOST_OUTPUT: Final = 10 << 10
+_MOST_REDIRECTS: Final = 10
+_USER_AGENT: Final = f"kube-probe/{'.'.join(COMPATIBILITY_VERSION.split('.')[:2])}"
+
+
+class Asker:
+    """Asks one container, at its pod's address and from within its network, so that nothing can be in between."""
+
+    def __init__(
+        self, runtime: Runtime, container_id: str, netns: Path | None, address: str, ports: Sequence[Obj]
+    ) -> None:
+        self._runtime, self._id, self._netns, self._address = runtime, container_id, netns, address
+        self._ports: Mapping[str, int] = {port["name"]: port["containerPort"] for port in ports if port.get("name")}
+
+    async def ask(self, action: Obj, seconds: float) -> str:
+        """Do what a probe or hook says; it fails if it takes longer."""
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._ask(action, seconds)
+        except TimeoutError:
+            if "exec" in action:
+                return f"command timed out after {seconds:g}s"
+            return "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
+
+    async def _ask(self, action: Obj, seconds: float) -> str:
+        if (command := action.get("exec")) is not None:
+            return await self._exec(command.get("command") or (), seconds)
+        if (request := action.get("httpGet")) is not None:
+            return await self._http(request)
+        if (connection := action.get("tcpSocket")) is not None:
+            return await self._connect(connection)
+        await asyncio.sleep(action["sleep"]["seconds"])
+        return ""
+
+    async def _exec(self, command: Sequence[str], seconds: float) -> str:
+        try:
+            done = await self._runtime.run_in(self._id, command, seconds)
+        except RuntimeFailure as failure:
+            return str(failure)
+        if done.exit_code == 0:
+            return ""
+        return done.output[:MOST_OUTPUT].decode(errors="replace") or f"command exited with {done.exit_code}"
+
+    async def _http(self, request: Obj) -> str:
+        host, scheme = request.get("host") or self._address, (request.get("scheme") or "HTTP").lower()
+        path = request.get("path") or "/"
+        url = f"{scheme}://{host}:{self._port(request['port'])}{path if path.startswith('/') else '/' + path}"
+        headers = {"User-Agent": _USER_AGENT, "Accept": "*/*", "Connection": "close"}
+        headers |= {header["name"]: header["value"] for header in request.get("httpHeaders") or ()}
+        connector = aiohttp.TCPConnector(ssl=False, force_close=True, socket_factory=self._socket)
+        try:
+            async with (
+                aiohttp.ClientSession(connector=connector) as session,
+                session.get(url, headers=headers, max_redirects=_MOST_REDIRECTS) as response,
+            ):
+                if 200 <= response.status < 400:
+                    return ""
+                return f"HTTP probe failed with statuscode: {response.status}"
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            return f'Get "{url}": {_refusal(error, host, self._port(request["port"]))}'
+
+    async def _connect(self, connection: Obj) -> str:
+        host, port = connection.get("host") or self._address, self._port(connection["port"])
+        loop = asyncio.get_running_loop()
+        try:
+            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            with self._socket(found[0]) as connected:
+                connected.setblocking(False)
+                await loop.sock_connect(connected, found[0][4])
+        except OSError as error:
+            return _refusal(error, host, port)
+        return ""
+
+    def _socket(self, address: AddrInfoType) -> socket.socket:
+        family, kind, protocol, *_ = address
+        return linux.socket_in(self._netns, family, kind, protocol)
+
+    def _port(self, port: int | str) -> int:
+        """A port may have a name; one that nobody knows is refused by the kernel."""
+        if isinstance(port, int):
+            return port
+        return self._ports.get(port, 0) if not port.isdecimal() else int(port)
+
+
+def _refusal(error: Exception, host: str, port: int) -> str:
+    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+    if isinstance(cause, ConnectionRefusedError):
+        return f"dial tcp {host}:{port}: connect: connection refused"
+    return f"dial tcp {host}:{port}: {cause}" if isinstance(cause, OSError) else str(error)

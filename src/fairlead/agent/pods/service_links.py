@@ -1,0 +1,47 @@
+"""Services as variables of a container: that of the API server always, the others of its namespace unless it says no.
+
+Source: pkg/kubelet/envvars, getServiceEnvVarMap of pkg/kubelet/kubelet_pods.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fairlead.api.services import Service
+
+#: Everybody is told where the API server is.
+_API_SERVER = ("default", "kubernetes")
+
+
+def service_variables(services: Iterable[Service], namespace: str, *, has_links: bool) -> dict[str, str]:
+    """Of those that have an address."""
+    found: dict[str, str] = {}
+    for service in services:
+        meta, address = service.metadata, service.spec.cluster_ip
+        is_own = has_links and meta.namespace == namespace
+        if address not in ("", "None") and service.spec.ports and (is_own or _is_api_server(service)):
+            found |= _variables(service)
+    return found
+
+
+def _is_api_server(service: Service) -> bool:
+    return (service.metadata.namespace, service.metadata.name) == _API_SERVER
+
+
+def _variables(service: Service) -> dict[str, str]:
+    name, address, ports = _variable(service.metadata.name), service.spec.cluster_ip, service.spec.ports
+    host = f"[{address}]" if ":" in address else address
+    found = {f"{name}_SERVICE_HOST": address, f"{name}_SERVICE_PORT": str(ports[0].port)}
+    found |= {f"{name}_SERVICE_PORT_{_variable(port.name)}": str(port.port) for port in ports if port.name}
+    for index, port in enumerate(ports):
+        url = f"{port.protocol.lower()}://{host}:{port.port}"
+        if index == 0:
+            found[f"{name}_PORT"] = url
+        prefix = f"{name}_PORT_{port.port}_{port.protocol}"
+        found |= {prefix: url, f"{prefix}_PROTO": port.protocol.lower()}
+        found |= {f"{prefix}_PORT": str(port.port), f"{prefix}_ADDR": address}
+    return found
+
+
+def _variable(name: str) -> str:
+    return name.upper().replace("-", "_")

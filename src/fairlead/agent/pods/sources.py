@@ -1,0 +1,77 @@
+"""ConfigMaps, Secrets and tokens, read in the node's own name: it may read those that its pods refer to."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from fairlead.api.builtin import CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS
+from fairlead.api.errors import NotFound
+from fairlead.api.meta import View
+from fairlead.api.objects import Obj
+from fairlead.api.pods import Pod
+from fairlead.api.verbs import Api
+from fairlead.caches import LruCache
+from fairlead.node.start_requirements import ConfigSource, Found
+from fairlead.runtime.clock import monotonic
+
+_RESOURCES: Final = {"ConfigMap": CONFIG_MAPS, "Secret": SECRETS}
+_TOKEN_SECONDS: Final = 3600
+#: Of its time, as a kubelet renews it.
+_RENEWED_AFTER: Final = 0.8
+_MOST_TOKENS: Final = 1024
+
+
+class _Content(View):
+    data: dict[str, str] | None = None
+    binary_data: dict[str, str] | None = None
+
+
+class _Token(NamedTuple):
+    text: str
+    #: On the loop's clock.
+    renew_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    api: Api
+    _tokens: LruCache[Hashable, _Token] = field(default_factory=lambda: LruCache(_MOST_TOKENS))
+
+    async def read(self, kind: str, namespace: str, name: str) -> Mapping[str, bytes] | None:
+        """By key; None if there is none of that name."""
+        try:
+            content = (await self.api.get(_RESOURCES[kind], name, namespace)).view(_Content)
+        except NotFound:
+            return None
+        encoded, plain = (content.data, {}) if kind == "Secret" else (content.binary_data, content.data)
+        found = {key: base64.b64decode(value) for key, value in (encoded or {}).items()}
+        return found | {key: value.encode() for key, value in (plain or {}).items()}
+
+    async def found(self, namespace: str, wanted: Iterable[ConfigSource]) -> Found:
+        """Which of these are there, with which keys."""
+        contents = {source: await self.read(source.kind, namespace, source.name) for source in wanted}
+        return {source: None if content is None else frozenset(content) for source, content in contents.items()}
+
+    async def token(self, pod: Pod, account: str, projection: Obj) -> str:
+        """A token of the pod's service account, which ends with the pod; the same for most of its time."""
+        seconds, audience = projection.get("expirationSeconds") or _TOKEN_SECONDS, projection.get("audience")
+        key = (pod.metadata.uid, account, audience, seconds)
+        known = self._tokens.get(key)
+        if known is None or monotonic() >= known.renew_at:
+            known = _Token(await self._asked(pod, account, audience, seconds), monotonic() + _RENEWED_AFTER * seconds)
+            self._tokens.put(key, known)
+        return known.text
+
+    async def _asked(self, pod: Pod, account: str, audience: str | None, seconds: int) -> str:
+        bound = {"kind": "Pod", "apiVersion": "v1", "name": pod.metadata.name, "uid": pod.metadata.uid}
+        spec: Obj = {"expirationSeconds": seconds, "boundObjectRef": bound}
+        if audience:
+            spec["audiences"] = [audience]
+        request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+        answer = await self.api.create(
+            SERVICE_ACCOUNTS, request, pod.metadata.namespace, name=account, subresource="token"
+        )
+        return str(answer.obj()["status"]["token"])

@@ -1,0 +1,101 @@
+"""`PodStreams` of the pods that run here: what `kubectl logs`, `exec`, `attach` and `port-forward` reach."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterable, Sequence
+from functools import partial
+from pathlib import Path
+
+from fairlead.agent import conmon_streams, linux, processes
+from fairlead.agent.kubelet_api.pod_streams import ProcessStreams
+from fairlead.agent.pods.place import Place
+from fairlead.agent.pods.real_pod import RealPod
+from fairlead.agent.pods.worker import PodWorker
+from fairlead.agent.runtimes.base import ContainerStatus, State
+from fairlead.api.encoded import Encoded, encoded
+from fairlead.api.objects import Obj
+from fairlead.node.stats.measurements import NodeMeasurements
+from fairlead.runtime.streaming.remote_command import Wanted
+
+
+class RealPodStreams:
+    """Containers go by the IDs in statuses: NAME://ID."""
+
+    def __init__(self, worker: PodWorker, place: Place, configuration: Obj) -> None:
+        self._worker, self._place, self._configuration = worker, place, configuration
+
+    def pods(self) -> Iterable[Encoded]:
+        return [encoded(real.manifest) for real in self._worker.real_pods]
+
+    def pod(self, namespace: str, name: str) -> Encoded | None:
+        found = self._find(namespace, name)
+        return None if found is None else encoded(found.manifest)
+
+    def log_path(self, container_id: str) -> Path | None:
+        for real in self._worker.real_pods:
+            for name, attempt, id_ in _runs(real.manifest):
+                if id_ == container_id:
+                    meta = real.pod.metadata
+                    path = self._place.log_folder(meta.namespace, meta.name, meta.uid) / name / f"{attempt}.log"
+                    return path if path.exists() else None
+        return None
+
+    def is_running(self, container_id: str) -> bool:
+        status = self._status(container_id)
+        return status is not None and status.state is State.RUNNING
+
+    async def exec(self, container_id: str, command: Sequence[str], wanted: Wanted) -> ProcessStreams:
+        status = self._running(container_id)
+        argv = self._place.runtime.exec_command(status.id, command, has_terminal=wanted.is_terminal)
+        return await processes.begin(argv, wanted)
+
+    async def attach(self, container_id: str, wanted: Wanted) -> ProcessStreams:
+        status = self._running(container_id)
+        folder = self._place.runtime.attach_folder(status.id)
+        return await conmon_streams.attach(folder, wanted, partial(self._place.runtime.wait, status.id))
+
+    async def connect(self, pod_uid: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        real = self._worker.real_pod(pod_uid)
+        if real is None or real.sandbox is None:
+            raise OSError("the pod does not run here")
+        sock = linux.socket_in(real.sandbox.netns, socket.AF_INET, socket.SOCK_STREAM, 0)
+        try:
+            sock.setblocking(False)
+            await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", port))
+            return await asyncio.open_connection(sock=sock)
+        except BaseException:
+            sock.close()
+            raise
+
+    async def measure(self) -> NodeMeasurements | None:
+        return None
+
+    def configuration(self) -> Obj:
+        return self._configuration
+
+    def _find(self, namespace: str, name: str) -> RealPod | None:
+        key = f"{namespace}/{name}"
+        return next((real for real in self._worker.real_pods if real.pod.metadata.key == key), None)
+
+    def _status(self, container_id: str) -> ContainerStatus | None:
+        return self._place.runtime.status(container_id.rpartition("/")[2])
+
+    def _running(self, container_id: str) -> ContainerStatus:
+        status = self._status(container_id)
+        if status is None or status.state is not State.RUNNING:
+            raise OSError(f"container {container_id} does not run")
+        return status
+
+
+def _runs(manifest: Obj) -> Iterable[tuple[str, int, str]]:
+    """The runs of a pod's containers that its status tells of: name, attempt and ID."""
+    status = manifest.get("status") or {}
+    for each in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
+        attempt = each.get("restartCount", 0)
+        last = (each.get("lastState") or {}).get("terminated") or {}
+        if each.get("containerID"):
+            yield each["name"], attempt, each["containerID"]
+        if last.get("containerID"):  # while it waits to be started again both are the same, and the first is found
+            yield each["name"], attempt - 1, last["containerID"]

@@ -1,0 +1,304 @@
+"""All pods of this node: each is taken a step when something happened to it, as its decisions say.
+
+    watch: bound here ─▶ admitted ─▶ steps (`PodRun` over `ObservedRuntime`) ─▶ over: torn down ─▶ gone: deleted
+                           └▶ refused: Failed
+
+After a start the runtime may have more than the API server knows of: pods that were deleted meanwhile are torn down.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from fairlead.agent.pods.admission import admission_of
+from fairlead.agent.pods.observed import ObservedRuntime
+from fairlead.agent.pods.place import Place
+from fairlead.agent.pods.real_pod import RealPod, remove_logs, remove_remnants, tear_down
+from fairlead.agent.runtimes.base import ContainerStatus
+from fairlead.api.builtin import PODS
+from fairlead.api.errors import NotFound
+from fairlead.api.event_types import WARNING
+from fairlead.api.meta import Versioned
+from fairlead.api.nodes import Node
+from fairlead.api.objects import Obj
+from fairlead.api.pods import FINISHED, Pod
+from fairlead.api.verbs import Api, DeleteOptions, PatchType
+from fairlead.client.informer import Informer
+from fairlead.client.worker import work_off
+from fairlead.node.container_sync import Note
+from fairlead.node.grace_periods import grace_period, stop_timeout
+from fairlead.node.pod_lifecycle import PodKill, PodRun
+from fairlead.node.preemption import MESSAGE, PREEMPTING, preempted_condition, preempted_status
+from fairlead.node.resize import INFEASIBLE, PendingResize
+from fairlead.node.start_requirements import NOTHING
+from fairlead.node.status import PodAddresses
+from fairlead.runtime.clock import now, parse_timestamp, timestamp
+from fairlead.runtime.workqueue import WorkQueue
+
+#: How many pods are worked on at once.
+WORKERS: Final = 16
+#: How soon a source that a pod waits for is looked for again, and how old what came from the API may be.
+SOURCES_AGAIN_SECONDS: Final = 5.0
+REFRESH_SECONDS: Final = 60.0
+DEADLINE_EXCEEDED: Final = "DeadlineExceeded"
+_NO_RESIZES: Final = "this node does not resize running pods"
+_DEADLINE_MESSAGE: Final = "Pod was active on the node longer than the specified deadline"
+
+log = logging.getLogger(__name__)
+
+
+class PodWorker:
+    """`node` is this node as it is now; `changed` is called when pods came or went."""
+
+    def __init__(
+        self,
+        api: Api,
+        place: Place,
+        pods: Informer[Pod],
+        node: Callable[[], Node | None],
+        pressures: Callable[[], Sequence[str]],
+        changed: Callable[[], None],
+    ) -> None:
+        self._api, self._place, self._pods = api, place, pods
+        self._node, self._pressures, self._changed = node, pressures, changed
+        self._queue: WorkQueue[str] = WorkQueue()
+        self._runs: dict[str, PodRun] = {}  # by uid, as the next
+        self._real: dict[str, RealPod] = {}
+        self._admitted: dict[str, Obj] = {}
+        self._departed: dict[str, set[str]] = {}  # by key: uids of pods that are gone from the API
+        self._runtime = ObservedRuntime(self._real.__getitem__)
+
+    @property
+    def admitted(self) -> Sequence[Obj]:
+        """The pods that this node has taken and that have not ended."""
+        return list(self._admitted.values())
+
+    async def run(self) -> None:
+        """Until cancelled. The informer must be running."""
+        await self._pods.synced()
+        await self._collect()
+        self._place.runtime.subscribe(self._container_ended)
+        self._pods.subscribe(self._pod_event)
+        async with asyncio.TaskGroup() as group:
+            for _ in range(WORKERS):
+                group.create_task(work_off(self._queue, "pod", self._sync), name="pod worker")
+            group.create_task(self._refresh(), name="volumes")
+
+    async def close(self) -> None:
+        """Stop looking after pods; they run on."""
+        for real in self._real.values():
+            await real.close()
+
+    def evict(self, uid: str, kill: PodKill) -> bool:
+        """End a pod because of the node; False if it is about to end anyway."""
+        run = self._runs.get(uid)
+        if run is None or run.kill is not None or run.deleted_at is not None:
+            return False
+        run.kill = kill
+        self._queue.add(run.key)
+        return True
+
+    @property
+    def real_pods(self) -> Sequence[RealPod]:
+        """Those that are looked after."""
+        return list(self._real.values())
+
+    def real_pod(self, uid: str) -> RealPod | None:
+        return self._real.get(uid)
+
+    # -- what happens
+
+    def _pod_event(self, old: Pod | None, new: Pod | None) -> None:
+        if new is None:
+            assert old is not None
+            self._departed.setdefault(old.metadata.key, set()).add(old.metadata.uid)
+            self._queue.add(old.metadata.key)
+        elif not self._is_own_report(new):
+            self._queue.add(new.metadata.key)
+
+    def _is_own_report(self, pod: Pod) -> bool:
+        run = self._runs.get(pod.metadata.uid)
+        return run is not None and run.reported_version == pod.metadata.resource_version
+
+    def _container_ended(self, status: ContainerStatus) -> None:
+        if (real := self._real.get(status.pod_uid)) is not None:
+            real.ended(status.id)
+
+    async def _collect(self) -> None:
+        """Tear down what belongs to no pod any more, however far it had come when the last agent ended."""
+        place = self._place
+        known = {pod.metadata.uid for pod in self._pods if pod.status.phase not in FINISHED}
+        for sandbox in place.runtime.sandboxes():
+            if sandbox.uid not in known:
+                await tear_down(place, sandbox.uid, sandbox.cgroup)
+        await place.network.collect({sandbox.uid for sandbox in place.runtime.sandboxes()})
+        await asyncio.to_thread(remove_remnants, place, known, {pod.metadata.uid for pod in self._pods})
+
+    # -- one step
+
+    async def _sync(self, key: str) -> None:
+        pod = self._pods.get(key)
+        await self._forget_others(key, pod)
+        if pod is None:
+            return
+        moment, uid = now(), pod.metadata.uid
+        if pod.is_finished and uid not in self._real and not pod.metadata.deletion_timestamp:
+            return
+        run, real = await self._taken_up(pod, moment)
+        if not pod.is_finished and run.deleted_at is None and await self._is_refused(pod, run, real):
+            return
+        self._end_overdue(pod, run, real, moment)
+        found = NOTHING
+        if run.deleted_at is None and run.is_starting and run.needs.sources:
+            found = await self._place.sources.found(pod.metadata.namespace, run.needs.sources)
+            if any(keys is None for keys in found.values()):
+                self._queue.add_after(key, SOURCES_AGAIN_SECONDS)
+        step = run.step(pod, self._addresses(pod, real), moment, found)
+        if step.wants_resize:
+            _put_off(pod, run, moment)
+            step = run.step(pod, self._addresses(pod, real), moment, found)
+        if step.status is not None:
+            await self._report(pod, run, real, step.status)
+        self._place.events.tell(pod, run.reported())
+        if step.is_gone:
+            await self._remove(pod, real)
+        elif run.is_over or pod.is_finished:
+            real.errands.ask("tear down", real.tear_down)
+            self._release(uid)
+        elif step.wake_at is not None and not math.isinf(step.wake_at):
+            self._queue.add_after(key, step.wake_at - moment)
+
+    async def _taken_up(self, pod: Pod, moment: float) -> tuple[PodRun, RealPod]:
+        uid, key = pod.metadata.uid, pod.metadata.key
+        real = self._real.get(uid)
+        if real is None or real.pod.metadata.generation != pod.metadata.generation:
+            manifest = (await self._api.get(PODS, pod.metadata.name, pod.metadata.namespace)).obj()
+            if manifest["metadata"]["uid"] != uid:
+                raise NotFound(f"pod {key} is another one by now")
+            if real is None:
+                real = self._real[uid] = RealPod(self._place, pod, manifest, lambda: self._queue.add(key))
+                real.current = _current(pod)
+            real.manifest = manifest
+        real.pod = pod
+        run = self._runs.get(uid)
+        if run is None:
+            run = PodRun(self._runtime, pod, 0, moment)
+            if run.has_sandbox:  # an earlier agent made it; after a start of the machine it is made again
+                await self._make_again(real)
+            self._runs[uid] = run
+        if run.deleted_at is None and pod.metadata.is_terminating:
+            run.deleted_at = moment
+        return run, real
+
+    async def _make_again(self, real: RealPod) -> None:
+        if not await real.make_sandbox():
+            raise OSError(f"the sandbox of pod {real.pod.metadata.key} cannot be made again")
+        await real.set_up_volumes()
+
+    async def _is_refused(self, pod: Pod, run: PodRun, real: RealPod) -> bool:
+        uid = pod.metadata.uid
+        if uid in self._admitted:
+            return False
+        node = self._node()
+        if node is None:
+            raise NotFound("this node is not registered yet")
+        admission = admission_of(real.manifest, node, self._admitted.values(), self._pressures())
+        if (refusal := admission.refusal) is not None:
+            self._place.events.tell(pod, [Note(WARNING, refusal.reason, refusal.message)])
+            await self._report(pod, run, real, refusal.status() | {"startTime": timestamp()})
+            return True
+        if admission.preempted:
+            self._preempt(admission.preempted)
+            self._queue.add_after(pod.metadata.key, 1.0)
+            return True
+        self._admitted[uid] = real.manifest
+        self._changed()
+        return False
+
+    def _preempt(self, victims: Sequence[Obj]) -> None:
+        for victim in victims:
+            uid, moment = victim["metadata"]["uid"], now()
+            stop_seconds = stop_timeout(grace_period(victim).seconds)
+            kill = PodKill(preempted_status(), preempted_condition(), stop_seconds, moment)
+            if self.evict(uid, kill) and (real := self._real.get(uid)) is not None:
+                real.tell(Note(WARNING, PREEMPTING, MESSAGE))
+
+    def _end_overdue(self, pod: Pod, run: PodRun, real: RealPod, moment: float) -> None:
+        """`activeDeadlineSeconds` counts from the pod's start on this node."""
+        seconds = real.manifest["spec"].get("activeDeadlineSeconds")
+        if seconds is None or pod.status.start_time is None or pod.is_finished:
+            return
+        left = parse_timestamp(pod.status.start_time) + seconds - moment
+        if left > 0:
+            self._queue.add_after(pod.metadata.key, left)
+        elif run.kill is None and run.deleted_at is None:
+            status = {"phase": "Failed", "reason": DEADLINE_EXCEEDED, "message": _DEADLINE_MESSAGE}
+            run.kill = PodKill(status, None, stop_timeout(int(real.grace_seconds)), moment)
+            real.tell(Note("Normal", DEADLINE_EXCEEDED, _DEADLINE_MESSAGE))
+
+    def _addresses(self, pod: Pod, real: RealPod) -> PodAddresses:
+        own = real.addresses[0] if real.addresses else pod.status.pod_ip
+        return PodAddresses(self._place.node_ip, own)
+
+    async def _report(self, pod: Pod, run: PodRun, real: RealPod, status: Obj) -> None:
+        """Write the status, if the pod has not changed since it was worked out."""
+        meta = pod.metadata
+        patch = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version}, "status": status}
+        written = await self._api.patch(PODS, meta.name, meta.namespace, patch, PatchType.MERGE, subresource="status")
+        run.reported_version = written.view(Versioned).metadata.resource_version
+        real.manifest = written.obj()
+
+    # -- the end
+
+    async def _remove(self, pod: Pod, real: RealPod) -> None:
+        """Delete the pod, of which nothing runs any more; finalizers may still keep the object."""
+        await real.tear_down()
+        self._release(pod.metadata.uid)
+        meta = pod.metadata
+        if pod.is_finished and meta.deletion_grace_period_seconds == 0:
+            return
+        options = DeleteOptions(grace_period_seconds=0, precondition_uid=meta.uid)
+        await self._api.delete(PODS, meta.name, meta.namespace, options)
+
+    async def _forget_others(self, key: str, pod: Pod | None) -> None:
+        """Tear down those of that name that are gone from the API, however that happened."""
+        for uid, real in list(self._real.items()):
+            if real.pod.metadata.key != key or (pod is not None and uid == pod.metadata.uid):
+                continue
+            await real.tear_down()
+            self._departed.setdefault(key, set()).add(uid)
+            self._release(uid)
+            del self._real[uid]
+            self._runs.pop(uid, None)
+        for uid in self._departed.pop(key, ()):
+            await asyncio.to_thread(remove_logs, self._place, uid)
+
+    def _release(self, uid: str) -> None:
+        if self._admitted.pop(uid, None) is not None:
+            self._changed()
+
+    async def _refresh(self) -> None:
+        while True:
+            await asyncio.sleep(REFRESH_SECONDS)
+            for uid in list(self._admitted):
+                if (real := self._real.get(uid)) is not None and real.sandbox is not None:
+                    await real.refresh_volumes()
+
+
+def _put_off(pod: Pod, run: PodRun, moment: float) -> None:
+    """Nobody carries out a resize here, and the pod's conditions say so."""
+    size = run.size(pod)
+    generation = pod.metadata.generation
+    if size.pending is None or size.pending.generation != generation:
+        run.resized(replace(size, pending=PendingResize(INFEASIBLE, _NO_RESIZES, generation)), moment)
+
+
+def _current(pod: Pod) -> dict[str, str]:
+    """Which runs of its containers the API server knows of: from there its decisions go on."""
+    statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
+    return {status.name: status.container_id.rpartition("/")[2] for status in statuses if status.container_id}

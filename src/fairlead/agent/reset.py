@@ -1,0 +1,63 @@
+"""`fairlead node reset`: nothing of ours is left on the machine but images, and nothing else is touched."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import time
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from fairlead.agent import linux
+from fairlead.agent.cgroups.hierarchies import hierarchies
+from fairlead.agent.cgroups.machine import Cgroups
+from fairlead.agent.claims import claimed, held
+from fairlead.agent.runtimes.oci.layout import Layout
+from fairlead.agent.runtimes.oci.records import container_records, sandbox_records
+
+#: What an agent makes in its folder, images apart.
+_OWN: Final = ("containers", "sandboxes", "state", "pods", "logs", "boot-id", "cgroups.json", "agent.lock")
+#: How long processes that were killed may take to be gone: ten seconds.
+_MOST_TRIES: Final = 200
+_LOOK_SECONDS: Final = 0.05
+
+
+class Removed(NamedTuple):
+    pods: int
+    containers: int
+
+
+def reset(root: Path) -> Removed:
+    """InUse if an agent runs; OSError for what the machine refuses, after which it may be tried again."""
+    if not root.is_dir():
+        return Removed(0, 0)
+    with held(root):
+        layout, cgroups = Layout(root), Cgroups(hierarchies())
+        layout.make()
+        found = Removed(len(sandbox_records(layout)), len(container_records(layout)))
+        for path in claimed(root):
+            _remove_cgroup(cgroups, path)
+        _remove_files(root)
+    return found
+
+
+def _remove_cgroup(cgroups: Cgroups, path: str) -> None:
+    """With whatever runs in it: pods, or the keepers of their containers."""
+    for _ in range(_MOST_TRIES):
+        cgroups.kill(path)
+        if cgroups.remove(path):
+            return
+        time.sleep(_LOOK_SECONDS)
+    raise OSError(errno.EBUSY, "processes in it do not end", path)
+
+
+def _remove_files(root: Path) -> None:
+    linux.unmount_below(root)
+    for name in _OWN:
+        path = root / name
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+    if not any(root.iterdir()):
+        root.rmdir()

@@ -1,0 +1,1 @@
+"""What runs containers on this machine, behind one contract (`base.py`)."""

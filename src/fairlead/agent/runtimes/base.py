@@ -1,0 +1,203 @@
+"""The contract with whatever runs containers, so that nothing above it knows whether that is conmon or a CRI socket.
+
+A sandbox is what the containers of one pod share (namespaces, a cgroup); it has the pod's uid as its id. A container is
+one run of a container of a pod: a restart makes a new one, with the next attempt. Its life:
+
+    created ─▶ running ─▶ exited ─▶ removed
+       └─────────────────▶ (the program cannot be started: exited, START_FAILED)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol
+
+from fairlead.node.cgroups.containers import ContainerValues
+
+#: What a container ends with whose program could not be started (containerd's code and reason).
+START_FAILED: Final = 128
+START_ERROR: Final = "StartError"
+
+
+class RuntimeFailure(Exception):
+    """The runtime could not do what it was asked for; the text says why."""
+
+
+class CannotStart(RuntimeFailure):
+    """A container is there, but its program does not start."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxSpec:
+    uid: str
+    namespace: str
+    name: str
+    hostname: str
+    #: Below the root of each cgroup hierarchy.
+    cgroup: str
+    host_network: bool = False
+    host_ipc: bool = False
+
+
+class Sandbox(NamedTuple):
+    uid: str
+    namespace: str
+    name: str
+    cgroup: str
+    #: None: that of the machine.
+    netns: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """Something of the machine that is to be seen in a container."""
+
+    source: Path
+    target: str
+    read_only: bool = False
+    #: As mount(8) spells it.
+    propagation: str = "rprivate"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Security:
+    """What a container may do."""
+
+    user: str = ""  # as an image says it: USER[:GROUP], names or numbers
+    groups: Sequence[int] = ()
+    must_not_be_root: bool = False
+    added_capabilities: Sequence[str] = ()
+    dropped_capabilities: Sequence[str] = ()
+    has_read_only_root: bool = False
+    has_no_new_privileges: bool = False
+    #: False with `procMount: Unmasked`.
+    is_proc_masked: bool = True
+    #: With the profile RuntimeDefault.
+    is_seccomp_confined: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerSpec:
+    id: str
+    pod_uid: str
+    name: str
+    attempt: int
+    image: str
+    image_id: str
+    #: Directories of the image, the lowest first.
+    layers: Sequence[Path]
+    argv: Sequence[str]
+    env: Mapping[str, str]
+    working_dir: str = "/"
+    mounts: Sequence[Mount] = ()
+    resources: ContainerValues
+    security: Security = field(default_factory=Security)
+    host_pid: bool = False
+    has_tty: bool = False
+    has_stdin: bool = False
+    log: Path
+    stop_signal: int = 15
+    #: Where in the container it leaves its last words.
+    termination_message_path: str = ""
+
+
+class State(StrEnum):
+    CREATED = "created"
+    RUNNING = "running"
+    EXITED = "exited"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerStatus:
+    """What is known of a container now."""
+
+    id: str
+    pod_uid: str
+    name: str
+    attempt: int
+    image: str
+    image_id: str
+    state: State
+    log: Path
+    #: The first process; 0 once it has ended.
+    pid: int = 0
+    #: Seconds since the epoch.
+    created_at: float = 0.0
+    started_at: float = 0.0
+    finished_at: float = 0.0
+    exit_code: int = 0
+    is_oom_killed: bool = False
+    #: Why it did not start.
+    start_error: str = ""
+    stop_signal: int = 15
+    has_tty: bool = False
+
+
+class Executed(NamedTuple):
+    """A command that ran in a container to its end."""
+
+    exit_code: int
+    output: bytes
+
+
+class Runtime(Protocol):
+    """Every operation may be repeated: what is there already is left, what is gone already is no error."""
+
+    #: As container ids begin: `NAME://ID`.
+    name: str
+    version: str
+
+    def subscribe(self, changed: Callable[[ContainerStatus], None]) -> None:
+        """Call that whenever a container has ended."""
+        ...
+
+    async def create_sandbox(self, spec: SandboxSpec) -> Sandbox: ...
+
+    async def remove_sandbox(self, uid: str) -> None:
+        """With all of its containers, whatever state they are in."""
+        ...
+
+    def sandboxes(self) -> Sequence[Sandbox]: ...
+
+    async def create(self, spec: ContainerSpec) -> None:
+        """Make everything ready to start it; CannotStart where its program cannot be."""
+        ...
+
+    async def start(self, id_: str) -> None: ...
+
+    async def signal(self, id_: str, number: int) -> None:
+        """Send it to the first process; where that is SIGKILL, to all of them."""
+        ...
+
+    async def remove(self, id_: str) -> None: ...
+
+    def containers(self) -> Sequence[ContainerStatus]: ...
+
+    def status(self, id_: str) -> ContainerStatus | None: ...
+
+    async def update(self, id_: str, resources: ContainerValues) -> None:
+        """Give a running container other limits."""
+        ...
+
+    async def run_in(self, id_: str, argv: Sequence[str], seconds: float) -> Executed:
+        """Run a command to its end; TimeoutError if it takes longer."""
+        ...
+
+    def exec_command(self, id_: str, argv: Sequence[str], *, has_terminal: bool) -> Sequence[str]:
+        """The program of this machine whose streams are those of that command in the container."""
+        ...
+
+    def attach_folder(self, id_: str) -> Path:
+        """Where conmon's clients attach to the container's own streams."""
+        ...
+
+    async def wait(self, id_: str) -> int:
+        """Its exit code, once it has ended."""
+        ...
+
+    def last_words(self, id_: str, limit: int) -> bytes:
+        """The end of what a container has written to its termination message path."""
+        ...

@@ -1,0 +1,149 @@
+"""conmon, the keeper of one container: it holds its streams, writes its log, and tells how it ended.
+
+A keeper outlives the agent. So it must be in no cgroup of the agent's, or whoever limits or ends the agent takes the
+containers along. And it lives in a copy of our mounts, in which the container's root is mounted: when the keeper ends,
+however that happens, no mount is left behind. From the copy a cgroup2 hierarchy beside v1 is taken out, with which
+crun 1.8 refuses to work (its containers have no cgroup there).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from fairlead.agent.cgroups.hierarchies import Hierarchies
+from fairlead.agent.runtimes.base import CannotStart, ContainerSpec, RuntimeFailure
+from fairlead.agent.runtimes.oci.layout import ContainerFiles
+
+#: How long a container may take to be made.
+CREATE_SECONDS: Final = 120.0
+#: The longest report of a keeper.
+_LONGEST_REPORT: Final = 1 << 16
+#: Arguments: cgroup folders, where a cgroup2 is to be hidden, the layers' folder, options and target of the root; then
+#: the keeper itself.
+_LAUNCH: Final = """
+for folder in $1; do echo $$ > "$folder/cgroup.procs" || exit 1; done
+if [ -n "$2" ]; then umount "$2" || exit 1; fi
+cd "$3" && mount -t overlay overlay -o "$4" "$5" || exit 1
+cd / && shift 5 && exec "$@"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """What has to be installed."""
+
+    conmon: str
+    runtime: str  # crun or runc
+    unshare: str = "unshare"
+
+
+def find_programs() -> Programs:
+    """RuntimeFailure says what to install."""
+    conmon = shutil.which("conmon")
+    runtime = shutil.which("crun") or shutil.which("runc")
+    if conmon is None or runtime is None:
+        missing = "conmon" if conmon is None else "crun"
+        raise RuntimeFailure(f"{missing} is not installed: apt-get install conmon crun")
+    return Programs(conmon, runtime)
+
+
+@dataclass(frozen=True, slots=True)
+class Keepers:
+    """Starts keepers."""
+
+    programs: Programs
+    state: Path
+    hierarchies: Hierarchies
+    #: The cgroup in which keepers are.
+    cgroup: str
+
+    async def create(self, spec: ContainerSpec, files: ContainerFiles) -> int:
+        """Make the container, which waits to be started; the pid of its first process."""
+        reading, writing = os.pipe()
+        try:
+            await asyncio.to_thread(_launch, self._command(spec, files), files.problems, writing)
+        except BaseException:
+            os.close(reading)
+            raise
+        finally:
+            os.close(writing)
+        report = await asyncio.wait_for(_read(reading), CREATE_SECONDS)
+        return self._pid(report, files)
+
+    def _command(self, spec: ContainerSpec, files: ContainerFiles) -> Sequence[str]:
+        folders = " ".join(str(root / self.cgroup.strip("/")) for root in self.hierarchies.roots)
+        hidden = self.hierarchies.unified
+        base = _common_folder(spec.layers)
+        lower = ":".join(_option(str(layer.relative_to(base)) or ".") for layer in reversed(spec.layers))
+        options = f"lowerdir={lower},upperdir={_option(str(files.upper))},workdir={_option(str(files.work))}"
+        launch = [self.programs.unshare, "--mount", "--propagation", "slave", "sh", "-c", _LAUNCH, "sh"]
+        return [*launch, folders, str(hidden or ""), str(base), options, str(files.rootfs), *self._conmon(spec, files)]
+
+    def _conmon(self, spec: ContainerSpec, files: ContainerFiles) -> Sequence[str]:
+        return [
+            self.programs.conmon,
+            *("--api-version", "1", "--cid", spec.id, "--cuuid", spec.id, "--name", spec.name),
+            *("--runtime", self.programs.runtime, "--runtime-arg", f"--root={self.state}"),
+            *("--bundle", str(files.folder), "--container-pidfile", str(files.pid)),
+            *("--conmon-pidfile", str(files.keeper_pid), "--exit-dir", str(files.exit.parent)),
+            *("--persist-dir", str(files.persist), "--log-path", f"k8s-file:{spec.log}", "--log-level", "warning"),
+            *("--full-attach", "--no-sync-log"),
+            *(["--terminal"] if spec.has_tty else []),
+            *(["--stdin", "--leave-stdin-open"] if spec.has_stdin else []),
+        ]
+
+    def _pid(self, report: bytes, files: ContainerFiles) -> int:
+        try:
+            found = json.loads(report.splitlines()[-1])
+            pid = int(found["data"])
+        except (IndexError, KeyError, ValueError):
+            said = files.problems.read_text(errors="replace").strip()[-1000:] if files.problems.exists() else ""
+            raise RuntimeFailure(said or "the container could not be created") from None
+        if pid <= 0:
+            raise CannotStart(str(found.get("message") or "the container could not be created").strip())
+        return pid
+
+
+def _launch(command: Sequence[str], problems: Path, report_to: int) -> None:
+    """By the standard library: uvloop's processes inherit copies of our streams, and a keeper would hold them open."""
+    with problems.open("ab") as errors:
+        subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            pass_fds=[report_to],
+            env={**os.environ, "_OCI_SYNCPIPE": str(report_to)},
+            start_new_session=True,
+        )
+
+
+async def _read(descriptor: int) -> bytes:
+    reader = asyncio.StreamReader(limit=_LONGEST_REPORT)
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(descriptor, "rb", buffering=0)
+    )
+    try:
+        return await reader.read(_LONGEST_REPORT)
+    finally:
+        transport.close()
+
+
+def _common_folder(layers: Sequence[Path]) -> Path:
+    """From where the layers have short names: the kernel takes 4 KiB of options, and an image may have 127 layers."""
+    return Path(os.path.commonpath([layer.parent for layer in layers]))
+
+
+def _option(path: str) -> str:
+    """A path in the options of a mount."""
+    if "," in path or '"' in path or "\\" in path:
+        raise RuntimeFailure(f"{path}: no image can be mounted from a path with such characters")
+    return path.replace(":", "\\:")

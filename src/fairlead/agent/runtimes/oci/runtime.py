@@ -1,0 +1,317 @@
+"""`Runtime` by conmon and crun: sandboxes are pinned namespaces, containers are bundles with a keeper.
+
+It knows its containers from the disk, so it may be stopped and started at any time: `adopt` finds what runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from fairlead.agent import linux
+from fairlead.agent.cgroups.machine import Cgroups
+from fairlead.agent.runtimes.base import (
+    CannotStart,
+    ContainerSpec,
+    ContainerStatus,
+    Executed,
+    RuntimeFailure,
+    Sandbox,
+    SandboxSpec,
+    State,
+)
+from fairlead.agent.runtimes.oci import records
+from fairlead.agent.runtimes.oci.commands import Commands
+from fairlead.agent.runtimes.oci.config import config_of
+from fairlead.agent.runtimes.oci.keeper import Keepers, Programs
+from fairlead.agent.runtimes.oci.layout import ContainerFiles, Layout, SandboxFiles
+from fairlead.agent.runtimes.oci.records import ContainerRecord, SandboxRecord, keep, keeper_of, recall
+from fairlead.node.cgroups.containers import ContainerValues
+from fairlead.node.cgroups.tree import container_files
+from fairlead.runtime.clock import now
+
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+#: /dev/shm of a pod, as containerd has it.
+_SHM_OPTIONS: Final = "mode=1777,size=65536k"
+
+
+class OciRuntime:
+    """Its methods are for one event loop; what waits for the kernel is done in threads."""
+
+    name = "fairlead-oci"
+
+    def __init__(
+        self, root: Path, programs: Programs, cgroups: Cgroups, keepers: str, least_oom_score_adj: int
+    ) -> None:
+        """`keepers` is the cgroup of the conmons, beside those of pods."""
+        self._layout, self._cgroups = Layout(root), cgroups
+        self._least_oom_score_adj = least_oom_score_adj
+        self._commands = Commands(programs.runtime, self._layout.state)
+        self._keepers = Keepers(programs, self._layout.state, cgroups.hierarchies, keepers)
+        self._sandboxes: dict[str, Sandbox] = {}
+        self._containers: dict[str, ContainerStatus] = {}
+        self._watched: dict[str, int] = {}  # by container: a descriptor of its keeper
+        self._subscribers: list[Callable[[ContainerStatus], None]] = []
+        self._waiting: dict[str, list[asyncio.Event]] = {}  # by container: who waits for its end
+        self.version = ""
+
+    async def adopt(self) -> None:
+        """Find what is there from before; call it first. Remnants of what was never finished are removed."""
+        self.version = await self._commands.version()
+        await asyncio.to_thread(self._prepare)
+        for sandbox in records.sandbox_records(self._layout):
+            self._sandboxes[sandbox.uid] = sandbox.sandbox(self._layout.sandbox(sandbox.uid))
+        for folder in sorted(self._layout.containers.iterdir()):
+            record = recall(ContainerFiles(folder).record, ContainerRecord)
+            if record is None or record.pod_uid not in self._sandboxes:
+                await self._discard(folder.name)
+            else:
+                await self._take_up(record, ContainerFiles(folder))
+        for folder in self._layout.sandboxes.iterdir():
+            if folder.name not in self._sandboxes:
+                await asyncio.to_thread(_remove_sandbox_files, SandboxFiles(folder))
+
+    def close(self) -> None:
+        """Stop watching; containers run on."""
+        for id_ in list(self._watched):
+            self._forget_keeper(id_)
+
+    def subscribe(self, changed: Callable[[ContainerStatus], None]) -> None:
+        self._subscribers.append(changed)
+
+    # -- sandboxes
+
+    def sandboxes(self) -> Sequence[Sandbox]:
+        return list(self._sandboxes.values())
+
+    async def create_sandbox(self, spec: SandboxSpec) -> Sandbox:
+        if (known := self._sandboxes.get(spec.uid)) is not None:
+            return known
+        files, record = self._layout.sandbox(spec.uid), SandboxRecord.of(spec)
+        try:
+            await asyncio.to_thread(_make_sandbox, files, spec)
+        except OSError as error:
+            await asyncio.to_thread(_remove_sandbox_files, files)
+            raise RuntimeFailure(f"the namespaces of the pod cannot be made: {error}") from error
+        keep(files.record, record)
+        found = self._sandboxes[spec.uid] = record.sandbox(files)
+        return found
+
+    async def remove_sandbox(self, uid: str) -> None:
+        for status in self.containers():
+            if status.pod_uid == uid:
+                await self.remove(status.id)
+        await asyncio.to_thread(_remove_sandbox_files, self._layout.sandbox(uid))
+        self._sandboxes.pop(uid, None)
+
+    # -- containers
+
+    def containers(self) -> Sequence[ContainerStatus]:
+        return list(self._containers.values())
+
+    def status(self, id_: str) -> ContainerStatus | None:
+        return self._containers.get(id_)
+
+    async def create(self, spec: ContainerSpec) -> None:
+        if spec.id in self._containers:
+            return
+        sandbox = self._sandboxes[spec.pod_uid]
+        files, sandbox_files = self._layout.container(spec.id), self._layout.sandbox(spec.pod_uid)
+        await self._discard(spec.id)  # of an attempt that came to nothing
+        cgroup = f"{sandbox.cgroup}/{spec.id}"
+        await asyncio.to_thread(self._write_bundle, spec, files, sandbox_files, cgroup)
+        record = ContainerRecord.of(spec, now())
+        try:
+            pid = await self._keepers.create(spec, files)
+        except CannotStart as error:
+            record = msgspec.structs.replace(record, start_error=str(error))
+            keep(files.record, record)
+            self._containers[spec.id] = record.status(files, State.EXITED)
+            raise
+        except BaseException:
+            await self._discard(spec.id)
+            raise
+        record = msgspec.structs.replace(record, pid=pid)
+        keep(files.record, record)
+        self._containers[spec.id] = record.status(files, State.CREATED)
+        self._watch(spec.id, files)
+
+    async def start(self, id_: str) -> None:
+        status = self._known(id_)
+        if status.state is not State.CREATED:
+            return
+        began = now()
+        await self._commands.run("start", id_)
+        files = self._layout.container(id_)
+        record = recall(files.record, ContainerRecord)
+        assert record is not None
+        record = msgspec.structs.replace(record, started_at=began)
+        keep(files.record, record)
+        if self._containers[id_].state is State.CREATED:
+            self._containers[id_] = record.status(files, State.RUNNING)
+        else:  # it has ended meanwhile
+            self._containers[id_] = record.status(files, State.EXITED)
+
+    async def signal(self, id_: str, number: int) -> None:
+        status = self._known(id_)
+        if status.state is State.EXITED:
+            return
+        if number == signal.SIGKILL:
+            cgroup = f"{self._sandboxes[status.pod_uid].cgroup}/{id_}"
+            await asyncio.to_thread(self._cgroups.kill, cgroup)
+        with suppress(ProcessLookupError):
+            os.kill(status.pid, number)
+
+    async def remove(self, id_: str) -> None:
+        if (status := self._containers.get(id_)) is None:
+            return
+        if status.state is not State.EXITED:
+            await self.signal(id_, signal.SIGKILL)
+        self._forget_keeper(id_)
+        await self._discard(id_)
+        self._containers.pop(id_, None)
+
+    async def update(self, id_: str, resources: ContainerValues) -> None:
+        status = self._known(id_)
+        cgroup = f"{self._sandboxes[status.pod_uid].cgroup}/{id_}"
+        written = container_files(resources, self._cgroups.hierarchies.version)
+        await asyncio.to_thread(self._cgroups.write, cgroup, written)
+
+    # -- in a container
+
+    async def run_in(self, id_: str, argv: Sequence[str], seconds: float) -> Executed:
+        return await self._commands.run_in(self._known(id_).id, argv, seconds)
+
+    def exec_command(self, id_: str, argv: Sequence[str], *, has_terminal: bool) -> Sequence[str]:
+        return self._commands.exec_command(self._known(id_).id, argv, has_terminal=has_terminal)
+
+    def attach_folder(self, id_: str) -> Path:
+        return self._layout.container(id_).folder
+
+    async def wait(self, id_: str) -> int:
+        while self._known(id_).state is not State.EXITED:
+            await self._changed(id_)
+        return self._known(id_).exit_code
+
+    async def _changed(self, id_: str) -> None:
+        ended = asyncio.Event()
+        self._waiting.setdefault(id_, []).append(ended)
+        await ended.wait()
+
+    def last_words(self, id_: str, limit: int) -> bytes:
+        return _tail(self._layout.container(id_).last_words, limit)
+
+    # -- their files
+
+    def _prepare(self) -> None:
+        """The folders; what a runtime remembers from before the machine was started means nothing."""
+        self._layout.make()
+        linux.share_mounts_of(self._layout.root)
+        boot, known = _BOOT_ID.read_text(), self._layout.root / "boot-id"
+        if not known.exists() or known.read_text() != boot:
+            shutil.rmtree(self._layout.state)
+            self._layout.make()
+            for record in records.sandbox_records(self._layout):
+                _remove_sandbox_files(self._layout.sandbox(record.uid))
+            known.write_text(boot)
+        self._cgroups.ensure(self._keepers.cgroup, {})
+
+    def _write_bundle(self, spec: ContainerSpec, files: ContainerFiles, sandbox: SandboxFiles, cgroup: str) -> None:
+        files.make()
+        spec.log.parent.mkdir(parents=True, exist_ok=True)
+        files.last_words.touch(mode=0o666)
+        files.last_words.chmod(0o666)  # whoever the container runs as
+        config = config_of(spec, files, sandbox, cgroup, self._least_oom_score_adj)
+        files.config.write_bytes(msgspec.json.encode(config))
+
+    async def _take_up(self, record: ContainerRecord, files: ContainerFiles) -> None:
+        if not keeper_of(files):
+            self._containers[record.id] = record.status(files, State.EXITED)
+            return
+        if not record.started_at and await self._commands.state_of(record.id) == "running":
+            record = msgspec.structs.replace(record, started_at=now())
+            keep(files.record, record)
+        state = State.RUNNING if record.started_at else State.CREATED
+        self._containers[record.id] = record.status(files, state)
+        self._watch(record.id, files)
+
+    async def _discard(self, id_: str) -> None:
+        """Remove all that there may be of a container, however far it came."""
+        files = self._layout.container(id_)
+        if not files.folder.exists():
+            return
+        await self._commands.delete(id_)
+        if keeper := keeper_of(files):
+            with suppress(ProcessLookupError):
+                os.kill(keeper, signal.SIGKILL)
+        await asyncio.to_thread(shutil.rmtree, files.folder, True)
+
+    # -- how they end
+
+    def _watch(self, id_: str, files: ContainerFiles) -> None:
+        """Notice the end of the keeper, which comes after it has written how the container ended."""
+        keeper = keeper_of(files)
+        try:
+            descriptor = os.pidfd_open(keeper) if keeper else -1
+        except ProcessLookupError:
+            descriptor = -1
+        if descriptor < 0:
+            self._ended(id_)
+            return
+        self._watched[id_] = descriptor
+        asyncio.get_running_loop().add_reader(descriptor, self._ended, id_)
+
+    def _ended(self, id_: str) -> None:
+        self._forget_keeper(id_)
+        files = self._layout.container(id_)
+        record = recall(files.record, ContainerRecord)
+        if record is None or id_ not in self._containers:
+            return
+        status = self._containers[id_] = record.status(files, State.EXITED)
+        for changed in self._subscribers:
+            changed(status)
+        for waiting in self._waiting.pop(id_, ()):
+            waiting.set()
+
+    def _forget_keeper(self, id_: str) -> None:
+        if (descriptor := self._watched.pop(id_, None)) is not None:
+            asyncio.get_running_loop().remove_reader(descriptor)
+            os.close(descriptor)
+
+    def _known(self, id_: str) -> ContainerStatus:
+        if (status := self._containers.get(id_)) is None:
+            raise RuntimeFailure(f"there is no container {id_}")
+        return status
+
+
+def _make_sandbox(files: SandboxFiles, spec: SandboxSpec) -> None:
+    _remove_sandbox_files(files)
+    files.shm.mkdir(parents=True)
+    linux.mount("shm", files.shm, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC, _SHM_OPTIONS)
+    wanted = {"net": not spec.host_network, "uts": not spec.host_network, "ipc": not spec.host_ipc}
+    pins = {name: files.pin(name) for name, is_own in wanted.items() if is_own}
+    if pins:
+        linux.pin_namespaces(pins, spec.hostname)
+
+
+def _remove_sandbox_files(files: SandboxFiles) -> None:
+    linux.unmount_below(files.folder)
+    shutil.rmtree(files.folder, ignore_errors=True)
+
+
+def _tail(file: Path, limit: int) -> bytes:
+    try:
+        with file.open("rb") as opened:
+            size = opened.seek(0, os.SEEK_END)
+            opened.seek(max(size - limit, 0))
+            return opened.read(limit)
+    except FileNotFoundError:
+        return b""

@@ -1,0 +1,79 @@
+"""Files whose content comes from the API: all change at once, as a reader of several of them expects.
+
+    ..2026_11_24_12_00_00.123456/  the files            ..data ─▶ that folder            KEY ─▶ ..data/KEY
+
+An update writes a new folder and moves `..data` to it, in one rename. Source: pkg/volume/util/atomic_writer.go.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+DATA: Final = "..data"
+
+
+@dataclass(frozen=True, slots=True)
+class PayloadFile:
+    content: bytes
+    mode: int
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """None for what stays root's."""
+
+    uid: int | None = None
+    gid: int | None = None
+
+
+def write_payload(folder: Path, files: Mapping[str, PayloadFile], stamp: str, owner: Owner) -> bool:
+    """Have these files there, by relative path, and no others; whether anything has changed."""
+    data = folder / DATA
+    if data.exists() and _read(data) == dict(files):
+        return False
+    before = data.readlink() if data.is_symlink() else None
+    version = folder / f"..{stamp}"
+    shutil.rmtree(version, ignore_errors=True)
+    version.mkdir(mode=0o755)
+    for name, file in files.items():
+        _write(version / name, file, owner)
+    scratch = folder / f"{DATA}_tmp"
+    scratch.unlink(missing_ok=True)
+    scratch.symlink_to(version.name)
+    scratch.replace(data)
+    _link(folder, {name.partition("/")[0] for name in files})
+    if before is not None and before.name != version.name:
+        shutil.rmtree(folder / before.name, ignore_errors=True)
+    return True
+
+
+def _write(path: Path, file: PayloadFile, owner: Owner) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(file.content)
+    mode = file.mode | (0o440 if owner.gid is not None else 0)
+    if owner != Owner():
+        os.chown(path, -1 if owner.uid is None else owner.uid, -1 if owner.gid is None else owner.gid)
+    path.chmod(mode)
+
+
+def _link(folder: Path, names: set[str]) -> None:
+    for entry in folder.iterdir():
+        if not entry.name.startswith("..") and entry.name not in names:
+            entry.unlink()
+    for name in names:
+        with suppress(FileExistsError):
+            (folder / name).symlink_to(f"{DATA}/{name}")
+
+
+def _read(data: Path) -> dict[str, PayloadFile]:
+    return {
+        str(path.relative_to(data)): PayloadFile(path.read_bytes(), path.stat().st_mode & 0o777)
+        for path in data.rglob("*")
+        if path.is_file()
+    }

@@ -1,0 +1,157 @@
+"""`fairlead node run` and `fairlead node reset`: this machine as a node of a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from pathlib import Path
+from typing import Final
+
+import click
+
+from fairlead.agent.agent import AgentSettings, NodeAgent
+from fairlead.agent.cgroups.hierarchies import NoCgroups
+from fairlead.agent.claims import InUse, held
+from fairlead.agent.images.store import ImageStore
+from fairlead.agent.machine import host_address
+from fairlead.agent.network_seam import LoopbackOnly
+from fairlead.agent.node_object import NodeIdentity
+from fairlead.agent.reset import reset as remove_everything
+from fairlead.agent.runtimes.base import RuntimeFailure
+from fairlead.agent.stored_images import StoredImages
+from fairlead.api.names import dns1123_subdomain
+from fairlead.api.objects import Obj
+from fairlead.cli.failures import Failure, WrongUsage, explained, parsing
+from fairlead.cli.images import DEFAULT_ROOT
+from fairlead.cli.node_options import kubelet_configuration, refused
+from fairlead.cli.standalone import access_of, serve
+from fairlead.client.http import HttpApi
+from fairlead.client.kubeconfig import Access
+from fairlead.node.configuration.errors import StartupError
+from fairlead.node.configuration.value_types import STRING_MAP
+from fairlead.runtime import log_lines
+from fairlead.runtime.loops import run as run_loop
+from fairlead.wording import counted
+
+_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+_root_option = click.option(
+    "--root",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=DEFAULT_ROOT,
+    show_default=True,
+    help="Where the node keeps images, containers, volumes and logs.",
+)
+
+
+@click.command(
+    short_help="Be a node: run the pods of a cluster here.", context_settings={"ignore_unknown_options": True}
+)
+@click.option("--kubeconfig", type=click.Path(dir_okay=False, path_type=Path), help="Which cluster, and as whom.")
+@click.option("--context", default="", help="A context of the kubeconfig.  [default: the current one]")
+@click.option("--node-name", default="", help="What the node is called.  [default: the host's name]")
+@click.option("--node-ip", default="", help="The node's address.  [default: that of the default route]")
+@click.option("--config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A KubeletConfiguration.")
+@click.option("--register-node/--no-register-node", default=True, show_default=True, help="Whether to make the node.")
+@click.option("--register-with-taints", default="", metavar="KEY=VALUE:EFFECT,...", help="Taints it begins with.")
+@click.option("--node-labels", default="", metavar="KEY=VALUE,...", help="Labels it gives itself.")
+@_root_option
+@click.argument("flags", nargs=-1, type=click.UNPROCESSED, metavar="[KUBELET-FLAGS]...")
+def run(
+    kubeconfig: Path | None,
+    context: str,
+    node_name: str,
+    node_ip: str,
+    config: Path | None,
+    register_node: bool,
+    register_with_taints: str,
+    node_labels: str,
+    root: Path,
+    flags: tuple[str, ...],
+) -> None:
+    """Run the pods that a cluster gives this machine, as containers under conmon and crun. It takes root.
+
+    The kubeconfig must be that of the node: user system:node:NAME, group system:nodes. Stopping the agent stops no
+    container; started again, it goes on with those that it finds. fairlead node reset removes them.
+
+    \b
+    Example:
+      fairlead kubeconfig --user system:node:$(hostname) --group system:nodes > node.kubeconfig
+      fairlead node run --kubeconfig node.kubeconfig
+    """
+    log_lines.configure(logging.WARNING)
+    with parsing():
+        _check_root_user()
+        access = access_of(kubeconfig, context)
+        name = node_name or socket.gethostname().lower()
+        if faults := dns1123_subdomain(name):
+            raise WrongUsage(f"--node-name {name}: {faults[0]}")
+        identity = NodeIdentity(
+            name=name,
+            ip=node_ip or host_address(),
+            labels=STRING_MAP.parse(node_labels, None) if node_labels else {},
+            taints=[_taint(text) for text in register_with_taints.split(",") if text],
+            is_registering=register_node,
+        )
+        document = kubelet_configuration(config) if config else {}
+        settings = AgentSettings(identity=identity, root=root.absolute(), document=document, flags=flags)
+    with explained():
+        try:
+            run_loop(_be(access, settings))
+        except StartupError as refusal:
+            raise refused(refusal) from None
+        except (InUse, NoCgroups, RuntimeFailure) as problem:
+            raise Failure(str(problem)) from None
+
+
+@click.command(short_help="Remove what a node agent has left on this machine.")
+@_root_option
+def reset(root: Path) -> None:
+    """Remove every container, cgroup, mount and namespace of the node agent of this machine, and its folders. Images
+    stay; fairlead images rm removes them.
+
+    \b
+    Example:
+      fairlead node reset
+    """
+    _check_root_user()
+    with explained():
+        try:
+            removed = remove_everything(root.absolute())
+        except (InUse, NoCgroups) as problem:
+            raise Failure(str(problem)) from None
+    click.echo(f"Removed {counted(removed.pods, 'pod')}, {counted(removed.containers, 'container')}.")
+
+
+async def _be(access: Access, settings: AgentSettings) -> None:
+    with held(settings.root):
+        async with HttpApi(access, user_agent="fairlead-node") as api:
+            images = StoredImages(ImageStore(settings.root))
+            agent = NodeAgent(api, settings, images, LoopbackOnly())
+            said = asyncio.create_task(_say(agent, settings, access))
+            try:
+                await serve(agent.run, None)
+            finally:
+                said.cancel()
+    if kept := agent.running_containers:
+        click.echo(f"Stopped. {counted(kept, 'container')} run on; fairlead node reset would end them.")
+
+
+async def _say(agent: NodeAgent, settings: AgentSettings, access: Access) -> None:
+    await agent.registered.wait()
+    click.echo(f"Node {settings.identity.name} of {access.server} runs pods here, in {settings.root}")
+
+
+def _check_root_user() -> None:
+    if os.geteuid() != 0:
+        raise WrongUsage("containers take root: start it with sudo")
+
+
+def _taint(text: str) -> Obj:
+    pair, colon, effect = text.rpartition(":")
+    if not colon or effect not in _EFFECTS:
+        raise WrongUsage(f"--register-with-taints {text!r}: write KEY=VALUE:EFFECT with one of {', '.join(_EFFECTS)}")
+    key, _, value = pair.partition("=")
+    return {"key": key, "effect": effect} | ({"value": value} if value else {})

@@ -1,0 +1,164 @@
+"""`fairlead up --node-runtime oci`: this machine as a node of its own cluster.
+
+The agent is a process of its own, under an identity of its own: unpacking, mounts and /proc never hold up the API
+server, and it can do what a node may and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final, TypeVar
+
+import click
+import yaml
+
+from fairlead.agent.machine import host_address
+from fairlead.api.objects import Obj
+from fairlead.api.users import node_user
+from fairlead.cli.failures import Failure, WrongUsage
+from fairlead.cli.images import DEFAULT_ROOT
+from fairlead.cli.node_options import kubelet_configuration, kubelet_flags
+from fairlead.client.kubeconfig import load, render
+from fairlead.compose import Cluster
+from fairlead.runtime.http.listener import bind
+from fairlead.server.auth.certificates import write_private
+
+SIMULATED, OCI = "sim", "oci"
+_STOP_SECONDS: Final = 4.0
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class OwnNode:
+    root: Path
+    document: Obj
+    flags: Sequence[str]
+
+
+def own_node_options(command: Command) -> Command:
+    runtime = click.option(
+        "--node-runtime",
+        type=click.Choice([SIMULATED, OCI]),
+        default=SIMULATED,
+        show_default=True,
+        help="Simulated nodes; or this machine as one real node, with containers under conmon and crun (takes root).",
+    )
+    root = click.option(
+        "--node-root",
+        type=click.Path(file_okay=False, path_type=Path),
+        default=DEFAULT_ROOT,
+        show_default=True,
+        help="Where the real node keeps images, containers, volumes and logs.",
+    )
+    return runtime(root(command))
+
+
+def own_node(runtime: str, root: Path, node_config: Sequence[str]) -> OwnNode | None:
+    """What the options say of the real node; None if there is to be none."""
+    if runtime == SIMULATED:
+        return None
+    if os.geteuid() != 0:
+        raise WrongUsage("--node-runtime oci takes root: start it with sudo")
+    if len(node_config) > 1:
+        raise WrongUsage("--node-config: one file is enough for one real node")
+    document = kubelet_configuration(Path(node_config[0])) if node_config else {}
+    return OwnNode(root.absolute(), {"failCgroupV1": False, **document}, kubelet_flags())
+
+
+@asynccontextmanager
+async def running_node(running: Cluster, node: OwnNode | None, data_dir: Path | None) -> AsyncIterator[str]:
+    """The node while the block runs, once the cluster knows of it; yields its name, or nothing without one."""
+    if node is None:
+        yield ""
+        return
+    with TemporaryDirectory(prefix="fairlead-") as scratch:
+        name = socket.gethostname().lower()
+        command = _command(running, node, name, (data_dir or Path(scratch)) / "node")
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C is for us; we tell it
+        )
+        try:
+            assert process.stdout is not None
+            if not await process.stdout.readline():
+                raise Failure(f"the node agent ended with {await process.wait()}; what it said stands above")
+            watching = asyncio.create_task(_watch(process, running))
+            yield name
+            watching.cancel()
+        finally:
+            await _stop(process)
+
+
+def _command(running: Cluster, node: OwnNode, name: str, folder: Path) -> list[str]:
+    assert running.authority is not None and running.kubeconfig is not None
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    identity = running.authority.identify(node_user(name))
+    access = replace(
+        load(running.kubeconfig), client_certificate=identity.certificate, client_key=identity.key, token=""
+    )
+    kubeconfig, config = folder / "kubeconfig", folder / "kubelet.yaml"
+    address = host_address()
+    shown = running.authority.certify_server(node_user(name), [name, address])
+    files = {"tlsCertFile": folder / "kubelet.crt", "tlsPrivateKeyFile": folder / "kubelet.key"}
+    for file, content in zip(files.values(), (shown.certificate, shown.key), strict=True):
+        write_private(file, content)
+    client_ca = folder / "ca.crt"
+    client_ca.write_bytes(running.authority.certificate_pem)
+    serving: Obj = {setting: str(file) for setting, file in files.items()}
+    serving |= {"port": _free_port(address), "authentication": {"x509": {"clientCAFile": str(client_ca)}}}
+    write_private(kubeconfig, render(access).encode())
+    kind = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
+    config.write_text(yaml.safe_dump(kind | serving | node.document))
+    options = [
+        "--kubeconfig",
+        str(kubeconfig),
+        "--config",
+        str(config),
+        "--root",
+        str(node.root),
+        "--node-name",
+        name,
+        "--node-ip",
+        address,
+    ]
+    return [sys.executable, "-m", "fairlead", "node", "run", *options, *node.flags]
+
+
+def _free_port(address: str) -> int:
+    """Other nodes may have the usual one."""
+    with bind(0, address) as sock:
+        return int(sock.getsockname()[1])
+
+
+async def _watch(process: asyncio.subprocess.Process, running: Cluster) -> None:
+    """A cluster whose only node is gone has failed."""
+    code = await process.wait()
+    if not running.failure.done():
+        running.failure.set_exception(Failure(f"the node agent ended with {code}; what it said stands above"))
+
+
+async def _stop(process: asyncio.subprocess.Process) -> None:
+    """Its last words are about containers that run on."""
+    if process.returncode is not None:
+        return
+    process.terminate()
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(_STOP_SECONDS):
+            said = await process.stdout.read()
+            await process.wait()
+    except TimeoutError:
+        process.kill()
+        return
+    click.echo(said.decode(), nl=False)

@@ -1,0 +1,226 @@
+"""A cluster whose one node is this machine: real containers, under a cgroup and a folder of the test's own."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fairlead.agent import linux
+from fairlead.agent.agent import AgentSettings, NodeAgent
+from fairlead.agent.cgroups.hierarchies import hierarchies
+from fairlead.agent.cgroups.machine import Cgroups
+from fairlead.agent.images_seam import InvalidName, PullFailure
+from fairlead.agent.network_seam import LoopbackOnly
+from fairlead.agent.node_object import NodeIdentity
+from fairlead.api.builtin import EVENTS, PODS
+from fairlead.api.errors import NotFound
+from fairlead.api.objects import Obj
+from fairlead.api.users import node_user
+from fairlead.api.verbs import DeleteOptions
+from fairlead.client.http import HttpApi
+from fairlead.client.kubeconfig import Access, load
+from fairlead.compose import Cluster, Settings, cluster
+from tests.agent.machine import own_cgroup, root_file_system
+
+NODE = "n1"
+IMAGE = "test/busybox:1"
+
+
+@dataclass(frozen=True)
+class FolderConfig:
+    entrypoint: Sequence[str] | None = None
+    cmd: Sequence[str] | None = ("sh",)
+    env: Sequence[str] | None = ("FROM_IMAGE=yes",)
+    user: str = ""
+    working_dir: str = ""
+    stop_signal: str = ""
+
+
+@dataclass(frozen=True)
+class FolderImage:
+    layers: Sequence[Path]
+    config: FolderConfig = FolderConfig()
+    id: str = "sha256:" + "1" * 64
+    size_bytes: int = 1
+
+
+@dataclass
+class FolderImages:
+    """One image that is here, and a registry that gives another when it is asked."""
+
+    here: dict[str, FolderImage]
+    registry: dict[str, FolderImage] = field(default_factory=dict)
+
+    def find(self, reference: str) -> FolderImage | None:
+        if reference != reference.lower():
+            raise InvalidName(f"{reference} is no name of an image")
+        return self.here.get(reference)
+
+    async def pull(self, reference: str, secrets: Sequence[Mapping[str, bytes]]) -> FolderImage:
+        if reference not in self.registry:
+            raise PullFailure(f"{reference}: not found")
+        found = self.here[reference] = self.registry[reference]
+        return found
+
+
+@dataclass
+class RealNode:
+    running: Cluster
+    folder: Path
+    cgroup: str
+    access: Access
+    images: FolderImages
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+
+    @property
+    def api(self) -> Any:
+        return self.running.api
+
+    @property
+    def root(self) -> Path:
+        return self.folder / "root"
+
+    async def start(self) -> None:
+        """The agent, under its own identity."""
+        ready = asyncio.Event()
+
+        async def be() -> None:
+            async with HttpApi(self.access) as api:
+                document = {"cgroupRoot": self.cgroup, "failCgroupV1": False, "syncFrequency": "1s"}
+                identity = NodeIdentity(name=NODE, ip="127.0.0.1")
+                settings = AgentSettings(identity=identity, root=self.root, document=document)
+                agent = NodeAgent(api, settings, self.images, LoopbackOnly())
+                ready.set()
+                await agent.run()
+
+        self.tasks.append(asyncio.create_task(be()))
+        await ready.wait()
+
+    async def stop(self) -> None:
+        """The agent ends; what it has started runs on."""
+        for task in self.tasks:
+            task.cancel()
+        for result in await asyncio.gather(*self.tasks, return_exceptions=True):
+            if isinstance(result, Exception):
+                raise result
+        self.tasks.clear()
+
+    async def create(self, manifest: Obj) -> None:
+        await self.api.create(PODS, manifest, "default")
+
+    async def pod(self, name: str) -> Obj:
+        found: Obj = (await self.api.get(PODS, name, "default")).obj()
+        return found
+
+    async def until(self, name: str, is_so: Callable[[Obj], bool], seconds: float = 20.0) -> Obj:
+        """The pod, once it is so."""
+        last: Obj = {}
+        try:
+            async with asyncio.timeout(seconds):
+                while True:
+                    self._check()
+                    last = await self.pod(name)
+                    if is_so(last):
+                        return last
+                    await asyncio.sleep(0.05)
+        except TimeoutError:
+            raise AssertionError(f"{last.get('status')}\n{await self.events(name)}") from None
+
+    async def delete(self, name: str, grace: int | None = None) -> None:
+        await self.api.delete(PODS, name, "default", DeleteOptions(grace_period_seconds=grace))
+
+    async def gone(self, name: str, seconds: float = 20.0) -> None:
+        async with asyncio.timeout(seconds):
+            while True:
+                self._check()
+                try:
+                    await self.pod(name)
+                except NotFound:
+                    return
+                await asyncio.sleep(0.05)
+
+    async def events(self, name: str) -> list[tuple[str, str]]:
+        """Reason and message of what was told of the pod."""
+        listing = await self.api.list(EVENTS, "default")
+        found = (event.obj() for event in listing.items)
+        return [(each["reason"], each["message"]) for each in found if each["involvedObject"]["name"] == name]
+
+    async def told(self, name: str, reason: str, message: str, seconds: float = 20.0) -> None:
+        """Return once that was told of the pod."""
+        async with asyncio.timeout(seconds):
+            while (reason, message) not in await self.events(name):  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+
+    def log(self, name: str, container: str = "c", attempt: int = 0) -> list[str]:
+        """What a container has said."""
+        (path,) = self.root.glob(f"logs/default_{name}_*/{container}/{attempt}.log")
+        said = ""
+        for line in path.read_text().splitlines():
+            _, _, mark, text = line.split(" ", 3)
+            said += text + ("\n" if mark == "F" else "")
+        return said.splitlines()
+
+    def _check(self) -> None:
+        for task in self.tasks:
+            if task.done():
+                task.result()
+
+
+@asynccontextmanager
+async def real_node(folder: Path) -> AsyncIterator[RealNode]:
+    """A cluster with this machine as its node; nothing of it is left when the block ends."""
+    cgroups = Cgroups(hierarchies())
+    image = FolderImage([root_file_system(folder / "rootfs")])
+    parts = frozenset(("api", "controllers", "scheduler"))
+    with own_cgroup(cgroups) as cgroup, _unmounted(folder / "root", cgroups, cgroup):
+        async with cluster(Settings(port=0, components=parts, kubeconfig=folder / "kubeconfig")) as running:
+            assert running.authority is not None
+            identity = running.authority.identify(node_user(NODE))
+            access = dataclasses.replace(
+                load(folder / "kubeconfig"), client_certificate=identity.certificate, client_key=identity.key
+            )
+            node = RealNode(running, folder, cgroup, access, FolderImages({IMAGE: image}))
+            await node.start()
+            try:
+                yield node
+            finally:
+                await node.stop()
+
+
+@contextmanager
+def _unmounted(root: Path, cgroups: Cgroups, cgroup: str) -> Iterator[None]:
+    """Also after a test that has failed."""
+    try:
+        yield
+    finally:
+        cgroups.kill(cgroup)
+        linux.unmount_below(root)
+
+
+def manifest(name: str, *argv: str, spec: Obj | None = None, **container: Any) -> Obj:
+    """A pod of one container `c` that runs this."""
+    own = {"name": "c", "image": IMAGE, "command": list(argv), **container}
+    return {
+        "metadata": {"name": name},
+        "spec": {"containers": [own], "terminationGracePeriodSeconds": 2, **(spec or {})},
+    }
+
+
+def state(pod: Obj, container: str = "c") -> Obj:
+    """The status of one container."""
+    status = pod.get("status") or {}
+    every = [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]
+    return next((each for each in every if each["name"] == container), {})
+
+
+def is_running(pod: Obj) -> bool:
+    return bool(pod["status"].get("phase") == "Running" and "running" in state(pod).get("state", {}))
+
+
+def is_phase(phase: str) -> Callable[[Obj], bool]:
+    return lambda pod: bool(pod["status"].get("phase") == phase)

@@ -1,0 +1,71 @@
+"""Which cgroup hierarchies are found on which machines, and what is done with them there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fairlead.agent.cgroups.hierarchies import Hierarchies, NoCgroups, hierarchies
+from fairlead.agent.cgroups.machine import Cgroups
+from fairlead.agent.cgroups.usage import CgroupUsage, usage_of
+
+_HYBRID = """\
+25 20 0:22 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755
+26 25 0:23 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu,cpuacct
+27 25 0:24 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory
+28 25 0:25 / /sys/fs/cgroup/pids rw,relatime - cgroup cgroup rw,pids
+29 25 0:26 / /sys/fs/cgroup/systemd rw,relatime - cgroup cgroup rw,name=systemd
+30 25 0:27 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw
+"""
+
+
+def test_a_hybrid_machine_is_version_1_with_a_unified_hierarchy_beside() -> None:
+    found = hierarchies(_HYBRID.splitlines())
+    assert (found.version, found.unified) == (1, Path("/sys/fs/cgroup/unified"))
+    assert found.controllers["cpu"] == found.controllers["cpuacct"] == Path("/sys/fs/cgroup/cpu")
+    assert [root.name for root in found.roots].count("cpu") == 1
+    assert found.named == (Path("/sys/fs/cgroup/systemd"),)
+    assert found.root_of("memory.limit_in_bytes") == Path("/sys/fs/cgroup/memory")
+    assert found.root_of("hugetlb.2MB.limit_in_bytes") is None
+
+
+def test_a_machine_without_the_memory_controller_is_refused_by_name() -> None:
+    lines = [line for line in _HYBRID.splitlines() if "memory" not in line]
+    with pytest.raises(NoCgroups, match="memory"):
+        hierarchies(lines)
+
+
+def _files(folder: Path, files: dict[str, str]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, value in files.items():
+        (folder / name).write_text(value)
+
+
+def test_the_working_set_of_version_2_leaves_out_what_the_kernel_can_take_back(tmp_path: Path) -> None:
+    cgroups = Cgroups(Hierarchies(2, dict.fromkeys(("cpu", "memory", "pids"), tmp_path)))
+    stat = "anon 300\ninactive_file 400\npgfault 7\npgmajfault 2\n"
+    files = {"cpu.stat": "usage_usec 5\n", "memory.current": "1000\n", "memory.stat": stat, "pids.current": "3\n"}
+    _files(tmp_path / "kubepods/podx", files)
+    assert usage_of(cgroups, "/kubepods/podx") == CgroupUsage(5000, 1000, 600, 300, 7, 2, 3)
+    assert usage_of(cgroups, "/kubepods/pody") is None
+
+
+def test_the_working_set_of_version_1_counts_the_children(tmp_path: Path) -> None:
+    controllers = {name: tmp_path / name for name in ("cpu", "cpuacct", "memory", "pids")}
+    cgroups = Cgroups(Hierarchies(1, controllers))
+    stat = "inactive_file 1\ntotal_inactive_file 2000\ntotal_rss 10\n"
+    _files(tmp_path / "memory/podx", {"memory.usage_in_bytes": "1000", "memory.stat": stat})
+    _files(tmp_path / "cpuacct/podx", {"cpuacct.usage": "12"})
+    _files(tmp_path / "pids/podx", {"pids.current": "1"})
+    assert usage_of(cgroups, "/podx") == CgroupUsage(12, 1000, 0, 10, 0, 0, 1)
+
+
+def test_what_the_kernel_refuses_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    cgroups = Cgroups(Hierarchies(1, dict.fromkeys(("cpu", "memory", "pids"), tmp_path)))
+    for _ in range(2):
+        cgroups.write("/gone", {"memory.limit_in_bytes": "1", "hugetlb.2MB.limit_in_bytes": "1"})
+    assert [record.getMessage().split(":")[0] for record in caplog.records] == [
+        "cgroup file memory.limit_in_bytes is left as it is",
+        "cgroup file hugetlb.2MB.limit_in_bytes is left as it is",
+    ]

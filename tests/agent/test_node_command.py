@@ -1,0 +1,219 @@
+"""`fairlead up --node-runtime oci`, `fairlead node run` and `fairlead node reset`, as processes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from fairlead.agent import linux
+from fairlead.agent.cgroups.hierarchies import hierarchies
+from fairlead.agent.cgroups.machine import Cgroups
+from fairlead.api.builtin import NODES, PODS
+from fairlead.api.objects import Obj
+from fairlead.cli.main import main
+from fairlead.client.http import HttpApi
+from fairlead.client.kubeconfig import load
+from tests.agent.machine import in_loop, own_cgroup, real_containers, root_file_system
+from tests.agent.oci_node import IMAGE, is_phase, manifest
+from tests.processes import fairlead_up
+
+pytestmark = real_containers
+
+NODE = "worker-1"
+
+
+@dataclass(frozen=True)
+class Ground:
+    """Where a node may be: its folder with an image in it, and its configuration."""
+
+    folder: Path
+    cgroup: str
+
+    @property
+    def root(self) -> Path:
+        return self.folder / "node"
+
+    @property
+    def config(self) -> Path:
+        return self.folder / "kubelet.yaml"
+
+    def reset(self) -> str:
+        result = CliRunner().invoke(main, ["node", "reset", "--root", str(self.root)])
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    def is_clean(self) -> bool:
+        here = [path for path in linux.mount_points(self.root) if path.is_relative_to(self.root)]
+        return not here and sorted(path.name for path in self.root.iterdir()) == ["images"]
+
+
+@pytest.fixture
+def ground(tmp_path: Path) -> Iterator[Ground]:
+    cgroups = Cgroups(hierarchies())
+    with own_cgroup(cgroups) as cgroup:
+        found = Ground(tmp_path, cgroup)
+        kind = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
+        found.config.write_text(yaml.safe_dump(kind | {"cgroupRoot": cgroup, "failCgroupV1": False}))
+        folder = root_file_system(tmp_path / "rootfs")
+        loading = ["images", "load", "--root", str(found.root), "--name", IMAGE, "--cmd", "sh", str(folder)]
+        result = CliRunner().invoke(main, loading)
+        assert result.exit_code == 0, result.output
+        yield found
+        found.reset()
+
+
+@contextmanager
+def _agent(ground: Ground, kubeconfig: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
+    where = ["--kubeconfig", str(kubeconfig), "--config", str(ground.config), "--root", str(ground.root)]
+    command = [sys.executable, "-m", "fairlead", "node", "run", *where, "--node-name", NODE, *options]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None and process.stdout.readline().startswith(f"Node {NODE} of")
+        yield process
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def _node_kubeconfig(data_dir: Path, file: Path) -> Path:
+    asked = ["kubeconfig", "--data-dir", str(data_dir), "--user", f"system:node:{NODE}", "--group", "system:nodes"]
+    result = CliRunner().invoke(main, asked)
+    assert result.exit_code == 0, result.output
+    file.write_text(result.output)
+    return file
+
+
+async def _pods(api: HttpApi) -> list[Obj]:
+    return [pod.obj() for pod in (await api.list(PODS, "default")).items]
+
+
+async def _all_are(api: HttpApi, phase: str, count: int) -> None:
+    async with asyncio.timeout(40):
+        while True:
+            pods = await _pods(api)
+            if len(pods) == count and all(map(is_phase(phase), pods)):
+                return
+            await asyncio.sleep(0.1)
+
+
+def test_a_cluster_whose_node_is_this_machine(ground: Ground, kubectl_path: Path) -> None:
+    options = ("--node-runtime", "oci", "--node-root", str(ground.root), "--node-config", str(ground.config))
+    with fairlead_up(ground.folder / "data", *options) as up:
+        assert "this machine as node" in up.greeting
+
+        @in_loop
+        async def run_a_pod() -> None:
+            async with HttpApi(load(up.kubeconfig)) as api:
+                await api.create(PODS, manifest("web", "sh", "-c", "echo up; sleep 1000"), "default")
+                await _all_are(api, "Running", 1)
+
+        def kubectl(*words: str, typed: str = "") -> str:
+            command = [str(kubectl_path), "--kubeconfig", str(up.kubeconfig), *words]
+            done = subprocess.run(command, input=typed, capture_output=True, text=True, timeout=60)
+            assert done.returncode == 0, done.stderr
+            return done.stdout
+
+        run_a_pod()
+        assert kubectl("logs", "web") == "up\n"
+        assert kubectl("exec", "web", "--", "hostname") == "web\n"
+        assert kubectl("exec", "-i", "web", "--", "cat", typed="to and fro") == "to and fro"
+        up.process.send_signal(signal.SIGINT)
+        assert up.process.stdout is not None
+        said = up.process.stdout.read()
+        assert "Stopped. 1 container run on; fairlead node reset would end them." in said.splitlines()
+    assert ground.reset() == "Removed 1 pod, 1 container.\n"
+    assert ground.is_clean()
+
+
+def test_an_agent_that_is_killed_at_any_moment_leaves_nothing_behind(ground: Ground) -> None:
+    with fairlead_up(ground.folder / "data", "--nodes", "0") as up:
+        kubeconfig = _node_kubeconfig(up.data_dir, ground.folder / "node.kubeconfig")
+
+        @in_loop
+        async def kill_it_again_and_again() -> None:
+            async with HttpApi(load(up.kubeconfig)) as api:
+                for number in range(3):
+                    for index in range(3):
+                        await api.create(PODS, manifest(f"p-{number}-{index}", "sleep", "1000"), "default")
+                    with _agent(ground, kubeconfig) as agent:
+                        await asyncio.sleep(0.2 * number)  # it may be anywhere then
+                        agent.kill()
+                for index in range(3):
+                    await api.delete(PODS, f"p-0-{index}", "default")
+                with _agent(ground, kubeconfig):
+                    await _all_are(api, "Running", 6)
+                    _check_that_nothing_else_is_there(ground, {pod["metadata"]["uid"] for pod in await _pods(api)})
+
+        kill_it_again_and_again()
+
+
+def _check_that_nothing_else_is_there(ground: Ground, uids: set[str]) -> None:
+    cgroups = Cgroups(hierarchies())
+    records = [path.read_bytes() for path in ground.root.glob("containers/*/container.json")]
+    assert sorted(msgspec.json.decode(record)["pod_uid"] for record in records) == sorted(uids)
+    assert {path.name for path in (ground.root / "sandboxes").iterdir()} == uids
+    assert cgroups.children(f"{ground.cgroup}/kubepods/besteffort") == {f"pod{uid}" for uid in uids}
+    assert len(cgroups.processes(f"{ground.cgroup}/fairlead-conmon")) == len(uids)
+
+
+def test_a_node_says_what_it_is_told(ground: Ground) -> None:
+    options = ("--node-labels", "pool=a", "--register-with-taints", "k=v:NoSchedule", "--node-ip", "10.1.2.3")
+    flags = ("--max-pods=7", "--kube-reserved=cpu=500m")
+    nodes: list[Obj] = []
+    with fairlead_up(ground.folder / "data", "--nodes", "0") as up:
+        kubeconfig = _node_kubeconfig(up.data_dir, ground.folder / "node.kubeconfig")
+
+        @in_loop
+        async def look() -> None:
+            async with HttpApi(load(up.kubeconfig)) as api:
+                nodes.append((await api.get(NODES, NODE)).obj())
+
+        with _agent(ground, kubeconfig, *options, *flags):
+            look()
+    (node,) = nodes
+    assert node["metadata"]["labels"]["pool"] == "a"
+    assert {"key": "k", "value": "v", "effect": "NoSchedule"} in node["spec"]["taints"]
+    assert node["status"]["addresses"][0] == {"type": "InternalIP", "address": "10.1.2.3"}
+    assert node["status"]["capacity"]["pods"] == "7"
+    cpus = len(os.sched_getaffinity(0))
+    assert node["status"]["allocatable"]["cpu"] == f"{cpus * 1000 - 500}m"
+
+
+def test_two_agents_do_not_share_a_folder(ground: Ground) -> None:
+    with fairlead_up(ground.folder / "data", "--nodes", "0") as up:
+        kubeconfig = _node_kubeconfig(up.data_dir, ground.folder / "node.kubeconfig")
+        with _agent(ground, kubeconfig):
+            result = CliRunner().invoke(main, ["node", "reset", "--root", str(ground.root)])
+            assert result.exit_code == 1 and "a node agent runs with" in result.output
+
+
+def test_a_cgroup_of_somebody_else_is_not_taken(ground: Ground) -> None:
+    Cgroups(hierarchies()).ensure(f"{ground.cgroup}/kubepods", {})
+    where = ["--kubeconfig", str(ground.folder / "none"), "--config", str(ground.config), "--root", str(ground.root)]
+    (ground.folder / "none").write_text(
+        yaml.safe_dump(
+            {
+                "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+                "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+                "users": [{"name": "u", "user": {}}],
+                "current-context": "c",
+            }
+        )
+    )
+    process = subprocess.run(
+        [sys.executable, "-m", "fairlead", "node", "run", *where, "--node-name", NODE], capture_output=True, text=True
+    )
+    assert process.returncode == 1 and "choose another cgroupRoot" in process.stderr
+    Cgroups(hierarchies()).remove(f"{ground.cgroup}/kubepods")

@@ -1,0 +1,174 @@
+"""Volumes and environments of real containers."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead.agent import linux
+from fairlead.agent.volumes.payload import Owner, PayloadFile, write_payload
+from fairlead.agent.volumes.subpaths import OutsideOfVolume, mount_subpath
+from fairlead.api.builtin import CONFIG_MAPS, SECRETS
+from fairlead.api.objects import Obj
+from tests.agent.machine import in_loop, real_containers
+from tests.agent.oci_node import NODE, is_phase, manifest, real_node
+
+
+def _task(name: str, script: str, volumes: list[Obj], mounts: list[Obj], **more: Any) -> Obj:
+    spec = {"volumes": volumes, "restartPolicy": "Never"} | more.pop("spec", {})
+    return manifest(name, "sh", "-c", script, spec=spec, volumeMounts=mounts, **more)
+
+
+@real_containers
+@in_loop
+async def test_volumes_from_the_api(tmp_path: Path) -> None:
+    async with real_node(tmp_path) as node:
+        await node.api.create(CONFIG_MAPS, {"metadata": {"name": "cm"}, "data": {"a": "A", "b": "B"}}, "default")
+        await node.api.create(SECRETS, {"metadata": {"name": "s"}, "stringData": {"key": "hidden"}}, "default")
+        down = [
+            {"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}},
+            {"path": "cpu", "resourceFieldRef": {"containerName": "c", "resource": "limits.memory", "divisor": "1Mi"}},
+        ]
+        volumes = [
+            {"name": "cm", "configMap": {"name": "cm", "items": [{"key": "a", "path": "deep/a", "mode": 0o400}]}},
+            {"name": "s", "secret": {"secretName": "s"}},
+            {"name": "down", "downwardAPI": {"items": down}},
+            {"name": "one", "configMap": {"name": "cm"}},
+        ]
+        mounts = [{"name": name, "mountPath": f"/v/{name}"} for name in ("cm", "s", "down")]
+        mounts.append({"name": "one", "mountPath": "/v/only-b", "subPath": "b"})
+        script = (
+            "cat /v/cm/deep/a; echo; cat /v/s/key; echo; cat /v/down/labels; echo; cat /v/down/cpu; echo; cat "
+            "/v/only-b; echo; ls /var/run/secrets/kubernetes.io/serviceaccount; mount | grep -c '/v/s type tmpfs'"
+        )
+        pod = _task("reads", script, volumes, mounts, resources={"limits": {"memory": "64Mi"}})
+        pod["metadata"]["labels"] = {"app": "x"}
+        await node.create(pod)
+        await node.until("reads", is_phase("Succeeded"))
+        said = node.log("reads")
+        assert said == ["A", "hidden", 'app="x"', "64", "B", "ca.crt", "namespace", "token", "1"]
+
+
+@real_containers
+@in_loop
+async def test_the_environment(tmp_path: Path) -> None:
+    async with real_node(tmp_path) as node:
+        await node.api.create(CONFIG_MAPS, {"metadata": {"name": "cm"}, "data": {"a": "A"}}, "default")
+        env = [
+            {"name": "ONE", "value": "1"},
+            {"name": "TWO", "value": "$(ONE)$(NOBODY)$$(ONE)"},
+            {"name": "KEY", "valueFrom": {"configMapKeyRef": {"name": "cm", "key": "a"}}},
+            {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+            {"name": "CPU", "valueFrom": {"resourceFieldRef": {"resource": "requests.cpu", "divisor": "1m"}}},
+        ]
+        whole = [{"prefix": "CM_", "configMapRef": {"name": "cm"}}]
+        pod = manifest(
+            "env",
+            "sh",
+            "-c",
+            "echo $TWO $KEY $NODE $CPU $CM_a; echo $(ONE)",
+            spec={"restartPolicy": "Never"},
+            env=env,
+            envFrom=whole,
+            resources={"requests": {"cpu": "250m"}},
+        )
+        await node.create(pod)
+        await node.until("env", is_phase("Succeeded"))
+        assert node.log("env") == [f"1$(NOBODY)$(ONE) A {NODE} 250 A", "1"]
+
+
+@real_containers
+@in_loop
+async def test_a_pod_waits_for_what_it_refers_to(tmp_path: Path) -> None:
+    async with real_node(tmp_path) as node:
+        volumes = [{"name": "cm", "configMap": {"name": "late"}}]
+        await node.create(_task("waits", "cat /v/a", volumes, [{"name": "cm", "mountPath": "/v"}]))
+        problem = 'MountVolume.SetUp failed for volume "cm" : configmap "late" not found'
+        await node.told("waits", "FailedMount", problem)
+        await node.api.create(CONFIG_MAPS, {"metadata": {"name": "late"}, "data": {"a": "here"}}, "default")
+        await node.until("waits", is_phase("Succeeded"))
+        assert node.log("waits") == ["here"]
+
+
+@real_containers
+@in_loop
+async def test_an_empty_folder_in_memory_has_its_limit(tmp_path: Path) -> None:
+    async with real_node(tmp_path) as node:
+        volumes = [{"name": "m", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}}]
+        script = (
+            "dd if=/dev/zero of=/m/x bs=1k count=2000 2>/dev/null; ls -s /m/x | { read blocks rest; echo $blocks; }"
+        )
+        pod = _task("small", script, volumes, [{"name": "m", "mountPath": "/m"}])
+        pod["spec"]["securityContext"] = {"fsGroup": 3000, "runAsUser": 1000}
+        await node.create(pod)
+        await node.until("small", is_phase("Succeeded"))
+        assert node.log("small") == ["1024"]
+
+
+@real_containers
+@in_loop
+async def test_a_user_without_rights(tmp_path: Path) -> None:
+    async with real_node(tmp_path) as node:
+        security = {
+            "runAsNonRoot": True,
+            "runAsUser": 1000,
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        }
+        script = (
+            "id -u; id -g; touch /x 2>/dev/null || echo read-only; mount -t tmpfs x /tmp 2>/dev/null || echo refused"
+        )
+        await node.create(
+            manifest("user", "sh", "-c", script, spec={"restartPolicy": "Never"}, securityContext=security)
+        )
+        await node.create(manifest("root", "true", securityContext={"runAsNonRoot": True}))
+        await node.until("user", is_phase("Succeeded"))
+        assert node.log("user") == ["1000", "1001", "read-only", "refused"]
+        refused = "CreateContainerConfigError"
+        pod = await node.until("root", lambda pod: bool(pod["status"].get("containerStatuses")) and refused in str(pod))
+        assert "image will run as root" in str(pod["status"])
+
+
+@real_containers
+def test_a_symlink_does_not_lead_a_subpath_out_of_its_volume(tmp_path: Path) -> None:
+    volume, target = tmp_path / "volume", tmp_path / "target"
+    volume.mkdir()
+    (volume / "out").symlink_to("/etc")
+    (volume / "in").symlink_to("real")
+    (volume / "real").mkdir()
+    (volume / "real/file").write_text("x")
+    for path in ("out", "out/passwd", "../volume2"):
+        with pytest.raises(OutsideOfVolume):
+            mount_subpath(volume, path, target)
+    mount_subpath(volume, "in", target)
+    try:
+        assert (target / "file").read_text() == "x"
+    finally:
+        linux.unmount(target)
+    mount_subpath(volume, "new/folder", target)
+    linux.unmount(target)
+    assert (volume / "new/folder").is_dir()
+
+
+def test_files_of_a_payload_change_together(tmp_path: Path) -> None:
+    first = {"a": PayloadFile(b"1", 0o644), "sub/b": PayloadFile(b"2", 0o400)}
+    assert write_payload(tmp_path, first, "one", Owner())
+    assert not write_payload(tmp_path, first, "same", Owner())
+    assert (tmp_path / "a").read_bytes() == b"1" and (tmp_path / "sub/b").stat().st_mode & 0o777 == 0o400
+    with (tmp_path / "a").open("rb") as opened:
+        assert write_payload(tmp_path, {"a": PayloadFile(b"3", 0o644)}, "two", Owner())
+        assert opened.read() == b"1"
+    assert (tmp_path / "a").read_bytes() == b"3"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["..data", "..two", "a"]
+
+
+def test_a_file_for_a_group_can_be_read_by_it(tmp_path: Path) -> None:
+    gid = os.getgid()
+    write_payload(tmp_path, {"token": PayloadFile(b"t", 0o600)}, "one", Owner(gid=gid))
+    status = (tmp_path / "token").stat()
+    assert (status.st_gid, status.st_mode & 0o777) == (gid, 0o640)

@@ -1,0 +1,48 @@
+"""docs/real-nodes.md names commands and options that exist, and the fields that a node refuses."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from click.testing import CliRunner
+
+from fairlead.agent.pods.unsupported import refusal
+from fairlead.cli.main import main
+from tests.conftest import TESTS
+
+PAGE = (TESTS.parent / "docs" / "real-nodes.md").read_text()
+
+
+@pytest.mark.parametrize("option", sorted(set(re.findall(r"^\| `(--[a-z-]+)", PAGE, re.MULTILINE))))
+def test_every_option_of_the_table_is_one(option: str) -> None:
+    said = CliRunner().invoke(main, ["node", "run", "--help"]).output
+    assert option in said
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"shareProcessNamespace": True},
+        {"runtimeClassName": "gvisor"},
+        {"hostUsers": False},
+        {"ephemeralContainers": [{"name": "debug"}]},
+        {"securityContext": {"sysctls": [{"name": "net.x", "value": "1"}]}},
+        {"containers": [{"name": "c", "securityContext": {"privileged": True}}]},
+        {"containers": [{"name": "c", "livenessProbe": {"grpc": {"port": 1}}}]},
+        {"containers": [{"name": "c", "securityContext": {"appArmorProfile": {"type": "Unconfined"}}}]},
+        {"containers": [{"name": "c", "volumeDevices": [{"name": "v"}]}]},
+        {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]},
+        {"volumes": [{"name": "v", "emptyDir": {"medium": "HugePages"}}]},
+        {"somethingNew": "x"},
+    ],
+)
+def test_what_is_not_there_yet_is_refused_by_name(spec: dict[str, object]) -> None:
+    found = refusal({"spec": {"containers": [], **spec}})
+    assert found is not None and found.reason == "UnsupportedField"
+    leaf = re.findall(r"[a-zA-Z]+", str(spec))
+    assert any(f".{name}" in found.message for name in leaf)
+
+
+def test_a_plain_pod_is_taken() -> None:
+    assert refusal({"spec": {"containers": [{"name": "c", "image": "i"}], "shareProcessNamespace": False}}) is None
