@@ -139,6 +139,7 @@ def test_who_leaves_ends_the_command(tmp_path: Path, minor: str) -> None:
     on_real_node(tmp_path, minor, story)
 
 
+@pytest.mark.slow
 @both
 def test_who_leaves_is_missed_even_where_nobody_reads_what_was_sent(
     tmp_path: Path, minor: str, monkeypatch: pytest.MonkeyPatch

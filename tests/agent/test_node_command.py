@@ -137,6 +137,7 @@ def test_a_cluster_whose_node_is_this_machine(ground: Ground, kubectl_path: Path
     assert ground.is_clean()
 
 
+@pytest.mark.slow
 def test_an_agent_that_is_killed_at_any_moment_leaves_nothing_behind(ground: Ground) -> None:
     with fairlead_up(ground.folder / "data", "--nodes", "0") as up:
         kubeconfig = _node_kubeconfig(up.data_dir, ground.folder / "node.kubeconfig")
@@ -168,6 +169,7 @@ def _check_that_nothing_else_is_there(ground: Ground, uids: set[str]) -> None:
     assert len(cgroups.processes(f"{ground.cgroup}/fairlead-conmon")) == len(uids)
 
 
+@pytest.mark.slow
 def test_a_node_says_what_it_is_told(ground: Ground) -> None:
     options = ("--node-labels", "pool=a", "--register-with-taints", "k=v:NoSchedule", "--node-ip", "10.1.2.3")
     flags = ("--max-pods=7", "--kube-reserved=cpu=500m")
@@ -191,6 +193,7 @@ def test_a_node_says_what_it_is_told(ground: Ground) -> None:
     assert node["status"]["allocatable"]["cpu"] == f"{cpus * 1000 - 500}m"
 
 
+@pytest.mark.slow
 def test_two_agents_do_not_share_a_folder(ground: Ground) -> None:
     with fairlead_up(ground.folder / "data", "--nodes", "0") as up:
         kubeconfig = _node_kubeconfig(up.data_dir, ground.folder / "node.kubeconfig")

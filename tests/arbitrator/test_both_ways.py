@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from fairlead.api import builtin
@@ -43,6 +44,7 @@ async def test_over_the_registry(world: World) -> None:
     assert "Allocation consumer-1" in message  # an extender is not asked once no node has room
 
 
+@pytest.mark.slow
 def test_over_http_with_an_extender(tmp_path: Path) -> None:
     port = free_port()
     extender = {"urlPrefix": f"http://127.0.0.1:{port}", "filterVerb": "filter", "nodeCacheCapable": True}
@@ -61,6 +63,7 @@ def test_over_http_with_an_extender(tmp_path: Path) -> None:
         run(_over_http(up, _t1_to_t3))
 
 
+@pytest.mark.slow
 def test_another_arbitrator_takes_over_what_the_first_began(tmp_path: Path) -> None:
     """Killed when it had given notice: the second evicts one pod, not two. Pods wait behind the arbitrator's gate."""
 

@@ -149,6 +149,7 @@ def of_controller(number: int) -> Obj:
     return workload(number, selector=labelled(number))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("resource", "made", "controller"),
     [

@@ -40,6 +40,7 @@ def test_the_page_knows_every_option_and_every_column() -> None:
     assert [name for name in columns if f"`{name}`" not in PAGE] == []
 
 
+@pytest.mark.slow
 def test_the_operator_of_the_examples_passes_its_tests(pytester: pytest.Pytester) -> None:
     shutil.copytree(ROOT / "examples" / "operator_test", pytester.path / "operator_test")
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider", timeout=300)

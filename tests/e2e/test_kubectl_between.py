@@ -8,6 +8,7 @@ from tests.e2e.helpers.terminal import Terminal
 from tests.e2e.helpers.versions import OTHER_MINORS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("minor", OTHER_MINORS)
 def test_a_deployment_is_made_changed_shown_and_removed(terminal: Terminal, minor: str) -> None:
     assert f"Client Version: v{minor}." in terminal.output("kubectl version")

@@ -64,6 +64,7 @@ def test_a_deleted_cluster_leaves_nothing_but_what_others_put_beside_it(shell: T
     assert (left["contexts"], left["clusters"], left["users"], left["current-context"]) == ([other], [], [], "")
 
 
+@pytest.mark.slow
 def test_a_cluster_that_cannot_start_in_the_background_says_why(shell: Terminal) -> None:
     failed = shell.run("fairlead up --detach --port 0 --components nonsense")
     assert (failed.code, "unknown component nonsense" in failed.err) == (2, True)
@@ -74,6 +75,7 @@ def test_a_cluster_that_cannot_start_in_the_background_says_why(shell: Terminal)
     assert "/nonexistent/dir/kc cannot be: there is no folder /nonexistent/dir. Make it first" in nowhere.err
 
 
+@pytest.mark.slow
 def test_a_first_start_that_fails_leaves_nothing_and_a_later_one_leaves_all(shell: Terminal) -> None:
     (shell.folder / "bad.yaml").write_text('{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "A_B"}}')
     for _ in range(2):

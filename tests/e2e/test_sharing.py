@@ -31,6 +31,7 @@ def sharing(cluster: Up, tmp_path: Path, kubectl_of_minor: Path) -> Iterator[Ter
     terminal = Terminal(tmp_path / "home", kubectl_of_minor, variables={"KUBECONFIG": str(cluster.kubeconfig)})
     terminal.output("kubectl wait --for=create crd/consumers.kube-arbitrator.incubator.k8s.io --timeout=20s")
     terminal.output("kubectl wait --for=condition=Established crd --all --timeout=20s")
+    terminal.run("kubectl apply -f sharing.yaml")  # the arbitrator may be faster with a Consumer than a busy kubectl
     terminal.output("kubectl apply -f sharing.yaml")
     for namespace in ("app", "hadoop", "spark"):
         terminal.output(f"kubectl create -n {namespace} -f one-cpu.yaml")

@@ -24,6 +24,7 @@ def ran(pytester: pytest.Pytester, test: str, *options: str) -> pytest.RunResult
     return pytester.runpytest_subprocess("-p", "no:cacheprovider", "-p", "no:randomly", *options)
 
 
+@pytest.mark.slow
 def test_whoever_does_not_use_it_pays_nothing(pytester: pytest.Pytester) -> None:
     result = ran(
         pytester,
@@ -66,6 +67,7 @@ def test_each_test_has_a_fresh_cluster_as_its_marker_wants_it(pytester: pytest.P
     result.assert_outcomes(passed=3)
 
 
+@pytest.mark.slow
 def test_a_session_may_share_a_cluster(pytester: pytest.Pytester) -> None:
     result = ran(
         pytester,
@@ -86,6 +88,7 @@ def test_a_session_may_share_a_cluster(pytester: pytest.Pytester) -> None:
     result.assert_outcomes(passed=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("marker", "text"),
     [
@@ -138,6 +141,7 @@ async def test_that_fails(virtual_cluster):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("-p", "no:anyio")])
 def test_async_tests_of_a_virtual_cluster_run_in_virtual_time(
     pytester: pytest.Pytester, options: tuple[str, ...]
@@ -148,6 +152,7 @@ def test_async_tests_of_a_virtual_cluster_run_in_virtual_time(
     result.stdout.fnmatch_lines(["*TimeoutError: Job night in default: 'Complete' did not come to be within 3600 s"])
 
 
+@pytest.mark.slow
 def test_a_plain_test_runs_a_coroutine_in_virtual_time(pytester: pytest.Pytester) -> None:
     (pytester.path / "batch.yaml").write_text(BATCH)
     result = ran(
@@ -168,6 +173,7 @@ def test_a_plain_test_runs_a_coroutine_in_virtual_time(pytester: pytest.Pytester
     result.assert_outcomes(passed=1)
 
 
+@pytest.mark.slow
 def test_on_another_loop_the_error_says_what_to_do(pytester: pytest.Pytester) -> None:
     result = ran(
         pytester,

@@ -383,6 +383,7 @@ print("done")
 """
 
 
+@pytest.mark.slow
 def test_a_process_killed_at_any_instant_leaves_a_store_that_opens(tmp_path: Path) -> None:
     store = ImageStore(tmp_path / "root")
     load(store, written(tmp_path / "old.tar", docker_archive({"old:v1": [BASE]})))
