@@ -81,11 +81,12 @@ class Page:
         return done["result"].get("value")
 
     async def until(self, expression: str) -> Any:
-        """Return as soon as the expression is truthy, with its value."""
+        """Return as soon as the expression is truthy, with its value; a page that is loading has no answer yet."""
+        guarded = f"(() => {{ try {{ return ({expression}) }} catch {{ return null }} }})()"
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
                 while True:
-                    if value := await self.value(expression):
+                    if value := await self.value(guarded):
                         return value
                     await asyncio.sleep(0.02)
         except TimeoutError:

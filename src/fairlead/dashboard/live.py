@@ -26,6 +26,7 @@ from fairlead.api.resources import Resource
 from fairlead.api.verbs import Api
 from fairlead.arbitrator.objects import ALLOCATIONS, Allocation
 from fairlead.client.informer import Informers
+from fairlead.dashboard.aside import aside
 from fairlead.dashboard.rows import Batch, NodeRow, PodRow, ShareRow, ShownPod, node_row, pod_row, share_rows
 from fairlead.dashboard.source import TURN_ROWS, About, Chart, UnknownPod
 from fairlead.runtime.clock import now
@@ -191,10 +192,10 @@ class LiveCluster:
     # --- what is asked ---------------------------------------------------------------------------------------------
 
     async def why(self, key: str, variant: str) -> Obj:
-        """As `fairlead why`. One is answered at a time: each reads the cluster."""
+        """As `fairlead why`. One is answered at a time: each copies the cluster."""
         async with self._asking:
             try:
-                explanation = await explained_pod(self._api, self._configuration, key)
+                explanation = await aside(self._api, lambda api: explained_pod(api, self._configuration, key))
             except Unreadable as error:
                 raise UnknownPod(str(error)) from None
         if explanation is None:

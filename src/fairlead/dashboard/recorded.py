@@ -43,7 +43,7 @@ class RecordedRun:
         """All at once: a run has ended."""
         outcome = self._outcomes.get(variant, self._run.outcomes[-1])
         yield _chart(outcome)
-        for batch in await offload(lambda: _batches(outcome), is_long=True):
+        for batch in await offload(lambda: batches_of(outcome), is_long=True):
             yield batch
             await asyncio.sleep(0)
         while True:
@@ -64,7 +64,8 @@ def _note(run: Run) -> str:
     return note if left_out <= 0 else f"{note} {counted(left_out, 'pod')} more are left out."
 
 
-def _batches(outcome: Outcome) -> list[Batch]:
+def batches_of(outcome: Outcome) -> list[Batch]:
+    """In the order of their times; first the nodes, which are there from the beginning."""
     pods = outcome.pods[:MOST_PODS]
     nodes = sorted({pod.node for pod in pods if pod.node})
     beginning = Batch(outcome.began, [NodeRow(name) for name in nodes], shares=_shares(outcome))
@@ -97,7 +98,8 @@ def _moments(pod: PodHistory) -> Iterator[_Moment]:
             phase, node, note = "Running", pod.node, ""
         yield at, row(phase, node, note)
     if pod.ended is not None:
-        yield pod.ended, row(pod.phase, node, note) if pod.phase else pod.pod
+        end = pod.phase or ("Gone" if pod.disruptions else "")
+        yield pod.ended, row(end, node, note) if end else pod.pod
 
 
 def _shares(outcome: Outcome) -> list[ShareRow]:

@@ -150,7 +150,7 @@ function draw(now) {
   const { about, chart } = page;
   const cluster = history.shown;
   render(html`<${Bar} ...${page} cluster=${cluster} theme=${theme()} act=${act} />`, place("bar"));
-  render(html`<${Side} ...${page} cluster=${cluster} colours=${colours} filter=${meant} note=${about.note} act=${act} />`, place("side"));
+  render(html`<${Side} ...${page} cluster=${cluster} colours=${colours} filter=${meant} act=${act} />`, place("side"));
   const figures = chart ? ofChart(chart) : samples;
   render(
     html`<${Timeline} began=${chart?.began ?? history.began} ended=${chart?.ended ?? history.ended} at=${history.at}
@@ -198,7 +198,10 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => plan
 if (localStorage.getItem("theme")) document.documentElement.dataset.theme = localStorage.getItem("theme");
 page.about = await (await fetch("/about")).json();
 document.title = `${page.about.title} · Fairlead`;
-if (!page.about.isLive && !localStorage.getItem("dimension")) page.dimension = "namespace"; // a run knows no QoS
+if (!page.about.isLive && !localStorage.getItem("dimension")) {
+  page.dimension = "namespace"; // a run knows no QoS
+  colours = newColours();
+}
 page.variant = page.about.variants?.[0] ?? "";
 listen();
 if (page.about.isLive) setInterval(second, 1000);

@@ -1,6 +1,6 @@
 // What the server told, and what was so at any time since: a cluster, and the changes by which it came about.
 
-const FINISHED = new Set(["Succeeded", "Failed"]);
+const FINISHED = new Set(["Succeeded", "Failed", "Gone"]); // the last of pods of a run whose end is told
 
 const NOTHING = Object.freeze({ cpu: 0, memory: 0, pods: 0 });
 

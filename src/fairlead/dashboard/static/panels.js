@@ -1,7 +1,7 @@
 // The texts beside the tiles. Whatever a stranger wrote reaches the page as text: preact makes no HTML of it.
 
 import { holds, waits } from "./cluster.js";
-import { amount, count, cpu, memory, percent } from "./format.js";
+import { amount, count, cpu, memory, moment, percent } from "./format.js";
 import { DIMENSIONS, summed } from "./groups.js";
 import { html } from "./vendor/preact-htm.js";
 
@@ -27,17 +27,19 @@ export function Bar({ about, cluster, state, dimension, filterText, theme, varia
     <button type="button" onClick=${act.help} aria-label="Help">?</button>`;
 }
 
-export function Side({ cluster, dimension, colours, filter, selection, shares, note, act }) {
+export function Side({ about, cluster, dimension, colours, filter, selection, shares, chart, act }) {
   if (selection?.kind === "pod") return html`<${Pod} pod=${cluster.pods.get(selection.name)} ...${selection} act=${act} />`;
   if (selection?.kind === "node" && cluster.nodes.has(selection.name)) {
     return html`<${Node} node=${cluster.nodes.get(selection.name)} cluster=${cluster} filter=${filter} act=${act} />`;
   }
   return html`
-    ${note && html`<p class="soft">${note}</p>`}
+    ${about.note && html`<p class="soft">${about.note}</p>`}
     <${Whole} cluster=${cluster} />
     <${Groups} cluster=${cluster} dimension=${dimension} colours=${colours} filter=${filter} act=${act} />
+    <${Shares} shares=${shares} />
+    <${Done} marks=${chart?.marks} act=${act} />
     <${Waiting} cluster=${cluster} filter=${filter} act=${act} />
-    <${Shares} shares=${shares} cluster=${cluster} />`;
+    ${!about.isLive && html`<${Disrupted} cluster=${cluster} filter=${filter} act=${act} />`}`;
 }
 
 function Amounts({ rows }) {
@@ -65,14 +67,15 @@ function Groups({ cluster, dimension, colours, filter, act }) {
   const groups = summed(cluster.pods.values(), DIMENSIONS[dimension], filter.pod);
   if (!groups.length) return html`<h2>Pods</h2><p class="soft">None${filter.isEmpty ? "" : " that the filter means"}.</p>`;
   const shown = groups.slice(0, 20);
+  const hasAmounts = groups.some((group) => group.cpu || group.memory);
   return html`<h2>Pods by ${DIMENSIONS[dimension].label}</h2>
     <table>
-      <thead><tr><th></th><th>placed</th><th>waiting</th><th>cpu</th><th>memory</th></tr></thead>
+      <thead><tr><th></th><th>placed</th><th>waiting</th>${hasAmounts && html`<th>cpu</th><th>memory</th>`}</tr></thead>
       <tbody>${shown.map((group) => html`<tr key=${group.name}>
         <th scope="row"><button type="button" class="link" title="Show these alone" onClick=${() => act.filter(`${dimension}=${group.name}`)}>
           <i class=${`swatch c${colours.number(group.name)}`}></i>${group.name}</button></th>
         <td>${group.placed.toLocaleString("en")}</td><td class=${group.waiting ? "bad" : ""}>${group.waiting.toLocaleString("en")}</td>
-        <td>${cpu(group.cpu)}</td><td>${memory(group.memory)}</td>
+        ${hasAmounts && html`<td>${cpu(group.cpu)}</td><td>${memory(group.memory)}</td>`}
       </tr>`)}</tbody>
     </table>
     ${groups.length > shown.length && html`<p class="soft">and ${groups.length - shown.length} more</p>`}`;
@@ -92,6 +95,20 @@ function Waiting({ cluster, filter, act }) {
   const pods = [...cluster.pods.values()].filter((pod) => waits(pod) && filter.pod(pod));
   pods.sort((a, b) => (b.priority ?? 0) - (a.priority ?? 0) || (a.key < b.key ? -1 : 1));
   return html`<h2>Waiting for a node</h2><${PodList} pods=${pods} act=${act} withNote />`;
+}
+
+/** The steps of a change; each leads to its time. */
+function Done({ marks, act }) {
+  if (!marks?.length) return null;
+  return html`<h2>What was done</h2>
+    <ul class="pods">${marks.slice(0, LISTED).map(([at, text]) => html`<li key=${`${at} ${text}`}>
+      <button type="button" class="link" onClick=${() => act.look(at)}>${moment(at)}</button> ${text}</li>`)}</ul>`;
+}
+
+function Disrupted({ cluster, filter, act }) {
+  const pods = [...cluster.pods.values()].filter((pod) => pod.note && !waits(pod) && filter.pod(pod));
+  if (!pods.length) return null;
+  return html`<h2>Disrupted by then</h2><${PodList} pods=${pods} act=${act} withNote />`;
 }
 
 /** Used against deserved, by namespace: of cpu and memory, or of the whole where a run knows the shares alone. */

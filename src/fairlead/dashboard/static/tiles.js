@@ -4,6 +4,7 @@ import { holds } from "./cluster.js";
 import { amount, count, percent } from "./format.js";
 
 const FEW = 40; // so many tiles have room for figures
+const MANY = 150; // more are small
 
 export class Tiles {
   #selected = null;
@@ -42,6 +43,7 @@ export class Tiles {
     }
     if (fresh.length) this.#place(fresh);
     this.#root.classList.toggle("few", this.#tiles.size <= FEW);
+    this.#root.classList.toggle("many", this.#tiles.size > MANY);
     if (!this.#reachable?.isConnected || this.#reachable.hidden) this.#reach(this.#visible()[0]);
   }
 
