@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import json
 import os
 import shutil
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -123,12 +123,11 @@ async def browser(folder: Path, width: int = 1280, height: int = 800) -> AsyncIt
         f"--window-size={width},{height}",
         "about:blank",
         stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
         env=os.environ | {"HOME": str(folder)},
-        limit=1 << 20,
     )
     try:
-        port = await asyncio.wait_for(_port(process), PATIENCE_SECONDS * 2)
+        port = await asyncio.wait_for(_port(process, folder), PATIENCE_SECONDS * 2)
         async with aiohttp.ClientSession() as session:
             async with session.get(f"http://127.0.0.1:{port}/json/list") as answer:
                 tabs = json.loads(await answer.text())
@@ -150,11 +149,10 @@ async def browser(folder: Path, width: int = 1280, height: int = 800) -> AsyncIt
         await process.wait()
 
 
-async def _port(process: asyncio.subprocess.Process) -> int:
-    assert process.stderr is not None
-    async for line in process.stderr:
-        text = line.decode(errors="replace")
-        if "DevTools listening on" in text:
-            return int(text.split("127.0.0.1:")[1].split("/")[0])
-        print(text, end="", file=sys.stderr)
-    raise AssertionError("the browser ended at once")
+async def _port(process: asyncio.subprocess.Process, folder: Path) -> int:
+    """Where it listens, which it writes into its profile."""
+    while True:
+        assert process.returncode is None, "the browser ended at once"
+        with contextlib.suppress(OSError, ValueError):
+            return int((folder / "DevToolsActivePort").read_text().split()[0])
+        await asyncio.sleep(0.05)

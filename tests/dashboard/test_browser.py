@@ -61,6 +61,7 @@ def test_a_cluster_is_seen_as_it_lives(tmp_path: Path) -> None:
         await page.until(f"!{_SIDE}.includes('would help')")
 
         # back in time there was no pod yet; then on again
+        await page.until("document.getElementById('when')")
         await page.value("document.getElementById('when').focus()")
         await page.press("Home")
         await page.until("document.body.innerText.includes('0 pods')")
@@ -138,6 +139,7 @@ def test_the_keyboard_reaches_everything_and_everything_has_a_name(tmp_path: Pat
         await page.press("Escape")
         await page.until(f"document.querySelectorAll('.tile:not([hidden])').length === {_TILES}")
 
+        await page.until("document.getElementById('when')")  # as soon as some time has passed
         tree = await page.command("Accessibility.getFullAXTree")
         controls = {"button", "combobox", "searchbox", "slider"}
         found = [node for node in tree["nodes"] if node.get("role", {}).get("value") in controls]

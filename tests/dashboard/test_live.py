@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import aclosing
+
 import pytest
 
 from fairlead.api.builtin import CONFIG_MAPS, NODES, PODS, SECRETS
+from fairlead.api.encoded import Encoded
 from fairlead.api.errors import Forbidden
+from fairlead.api.nodes import Node
 from fairlead.api.users import DASHBOARD_USER
 from fairlead.api.verbs import PatchType
+from fairlead.dashboard.live import LiveCluster
+from fairlead.dashboard.rows import Batch, has_moved
 from tests.dashboard.shown import Picture, Shown, events, on_dashboard, visitor
 
 
@@ -83,6 +90,41 @@ def test_whoever_comes_late_or_again_is_told_everything() -> None:
                     await Picture(stream).until(lambda rows: len(rows) == 8)
 
     on_dashboard(test)
+
+
+def test_a_page_that_does_not_read_gets_the_latest_state_once() -> None:
+    async def test(shown: Shown) -> None:
+        await shown.create("web")
+        source = LiveCluster(shown.cluster.registry.as_user(DASHBOARD_USER), "test")
+        showing = asyncio.create_task(source.run())
+        async with aclosing(source.batches("")) as batches:
+            while not (batch := await anext(batches)) or not isinstance(batch, Batch) or not batch.is_whole:
+                pass
+            for number in range(1, 51):
+                changed = {"status": {"message": f"message {number}"}}
+                await shown.cluster.api.patch(PODS, "web", "default", changed, PatchType.MERGE, subresource="status")
+                await asyncio.sleep(0.01)
+            notes: list[str] = []
+            async for batch in batches:
+                notes += [row.note for row in batch.pods if row.note] if isinstance(batch, Batch) else []
+                if notes and notes[-1] == "message 50":
+                    break
+        assert len(notes) <= 2  # the last of before the first tick, perhaps, and the last of all
+        showing.cancel()
+        await asyncio.gather(showing, return_exceptions=True)
+
+    on_dashboard(test)
+
+
+def test_what_is_used_is_told_when_it_has_moved_by_a_hundredth_of_the_node() -> None:
+    node = Encoded(b'{"metadata":{"name":"n"},"status":{"allocatable":{"cpu":"4","memory":"16Gi"}}}').view(Node)
+    idle = {"cpu": "100m", "memory": "1Gi"}
+    assert not has_moved(node, None, None)
+    assert has_moved(node, None, idle)
+    assert has_moved(node, idle, None)
+    assert not has_moved(node, idle, {"cpu": "139m", "memory": "1Gi"})
+    assert has_moved(node, idle, {"cpu": "140m", "memory": "1Gi"})
+    assert has_moved(node, idle, {"cpu": "100m", "memory": "800Mi"})
 
 
 def test_the_dashboard_may_read_what_it_shows_and_nothing_else() -> None:

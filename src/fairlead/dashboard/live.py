@@ -27,7 +27,7 @@ from fairlead.api.verbs import Api
 from fairlead.arbitrator.objects import ALLOCATIONS, Allocation
 from fairlead.client.informer import Informers
 from fairlead.dashboard.aside import aside
-from fairlead.dashboard.rows import Batch, NodeRow, PodRow, ShareRow, ShownPod, node_row, pod_row, share_rows
+from fairlead.dashboard.rows import Batch, NodeRow, PodRow, ShareRow, ShownPod, has_moved, node_row, pod_row, share_rows
 from fairlead.dashboard.source import TURN_ROWS, About, Chart, UnknownPod
 from fairlead.runtime.clock import now
 from fairlead.scheduler.configuration import Configuration
@@ -69,7 +69,7 @@ class LiveCluster:
         self._pod_rows: dict[str, PodRow] = {}
         self._stale_nodes: dict[str, None] = {}  # in the order in which they changed
         self._stale_pods: dict[str, None] = {}
-        self._used: dict[str, dict[str, str]] = {}
+        self._used: dict[str, dict[str, str] | None] = {}
         self._shares: list[ShareRow] = []
         self._viewers: set[_Viewer] = set()
         self._is_watched = asyncio.Event()
@@ -88,7 +88,11 @@ class LiveCluster:
 
     async def batches(self, variant: str) -> AsyncGenerator[Batch | Chart | None, None]:
         await self._informers.synced()
+        await self._renew()
         with self._watched_by(_Viewer(set(self._node_rows), set(self._pod_rows))) as viewer:
+            while (batch := self._next(viewer)) is not None:
+                yield batch
+            yield Batch(now(), is_whole=True)
             while True:
                 try:
                     async with asyncio.timeout(_QUIET_SECONDS):
@@ -135,11 +139,15 @@ class LiveCluster:
     async def _tick(self) -> None:
         while True:
             await self._is_watched.wait()
-            while self._stale_nodes or self._stale_pods:
-                self._renew_nodes(list(islice(self._stale_nodes, TURN_ROWS)))
-                self._renew_pods(list(islice(self._stale_pods, TURN_ROWS)))
-                await asyncio.sleep(0)
+            await self._renew()
             await asyncio.sleep(_TICK_SECONDS)
+
+    async def _renew(self) -> None:
+        """Make the stale rows anew."""
+        while self._stale_nodes or self._stale_pods:
+            self._renew_nodes(list(islice(self._stale_nodes, TURN_ROWS)))
+            self._renew_pods(list(islice(self._stale_pods, TURN_ROWS)))
+            await asyncio.sleep(0)
 
     def _renew_nodes(self, keys: Iterable[str]) -> None:
         for key in keys:
@@ -172,9 +180,13 @@ class LiveCluster:
     async def _look_once(self) -> None:
         measured = await self._listed(NODE_METRICS, NodeMetrics)
         used = {metrics.metadata.name: metrics.usage for metrics in measured}
-        changed = [name for name in used.keys() | self._used.keys() if used.get(name) != self._used.get(name)]
-        self._used = used
-        self._stale_nodes.update(dict.fromkeys(changed))
+        for node in self._nodes:
+            name = node.metadata.name
+            if has_moved(node, self._used.get(name), used.get(name)):
+                self._used[name] = used.get(name)
+                self._stale_nodes[name] = None
+        for name in [name for name in self._used if self._nodes.get(name) is None]:
+            del self._used[name]
         shares = share_rows(await self._listed(ALLOCATIONS, Allocation))
         if shares != self._shares:
             self._shares = shares

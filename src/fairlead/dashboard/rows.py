@@ -22,6 +22,8 @@ from fairlead.arbitrator.objects import Allocation
 #: So much of a message is shown in lists; the why-panel has all of it.
 _MOST_TEXT: Final = 300
 _ZERO: Final = Quantity(0)
+#: A change of what is used is seen if it is at least so much of the node, one part of a hundred.
+_VISIBLE_PARTS: Final = 100
 
 
 class _PodSpec(View):
@@ -90,6 +92,8 @@ class Batch(msgspec.Struct, omit_defaults=True):
     pods: list[PodRow] = []
     gone: list[str] = []
     shares: list[ShareRow] | None = None
+    #: From here on everything that was there has been told: what follows are changes.
+    is_whole: bool = msgspec.field(default=False, name="isWhole")
 
 
 def pod_row(pod: ShownPod) -> PodRow:
@@ -136,6 +140,17 @@ def node_row(node: Node, used: Mapping[str, str] | None) -> NodeRow:
     if used is not None:
         row.used_cpu, row.used_memory = parse(used.get("cpu", "0")).milli, parse(used.get("memory", "0")).units
     return row
+
+
+def has_moved(node: Node, before: Mapping[str, str] | None, after: Mapping[str, str] | None) -> bool:
+    """Whether what a node uses differs by so much that somebody could see it: pages remember every change."""
+    if before is None or after is None:
+        return before is not after
+    return any(
+        abs(parse(after.get(name, "0")).nanos - parse(before.get(name, "0")).nanos) * _VISIBLE_PARTS
+        >= parse(node.status.allocatable.get(name, "0")).nanos
+        for name in ("cpu", "memory")
+    )
 
 
 def share_rows(allocations: Iterable[Allocation]) -> list[ShareRow]:

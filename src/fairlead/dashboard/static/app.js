@@ -8,6 +8,7 @@ import { Tiles } from "./tiles.js";
 import { html, render } from "./vendor/preact-htm.js";
 
 const PANELS_MILLISECONDS = 250; // texts that change faster are not read
+const MOST_SHARES = 2000;
 const CONNECTING = { kind: "soft", text: "connecting" };
 
 const place = (id) => document.getElementById(id);
@@ -20,12 +21,13 @@ const page = {
   dimension: localStorage.getItem("dimension") in DIMENSIONS ? localStorage.getItem("dimension") : "qos",
   filterText: "",
   selection: null,
-  shares: null,
   chart: null,
   hasHelp: false,
 };
 let history = new History((name) => dirty.add(name));
-let samples = new Samples();
+const samples = new Samples();
+let shares = []; // batches that told of some
+let isWhole = false; // whether the server has told all that was there
 let colours = newColours();
 let source = null;
 let ahead = 0; // the server's clock of this one, in seconds
@@ -78,14 +80,22 @@ function listen() {
   source.addEventListener("begin", () => {
     for (const name of history.shown.nodes.keys()) dirty.add(name);
     history = new History((name) => dirty.add(name));
+    shares = [];
+    isWhole = false;
     page.state = page.about.isLive ? { kind: "good", text: "live" } : { kind: "soft", text: "a kept run" };
     plan(0);
   });
   source.addEventListener("batch", (event) => {
     const batch = JSON.parse(event.data);
-    if (batch.shares) page.shares = batch.shares;
+    if (batch.shares) shares.push(batch);
+    if (shares.length > MOST_SHARES) shares.splice(0, MOST_SHARES / 2);
     history.record(batch);
+    if (batch.isWhole) {
+      history.settle(batch.at);
+      isWhole = true;
+    }
     ahead = batch.at - Date.now() / 1000;
+    if (batch.isWhole) second();
     plan();
   });
   source.addEventListener("chart", (event) => {
@@ -101,7 +111,7 @@ function listen() {
 
 /** Time goes on where nothing changes, too. */
 function second() {
-  if (page.state.kind !== "good" || history.length === 0) return;
+  if (page.state.kind !== "good" || !isWhole) return;
   const now = Date.now() / 1000 + ahead;
   history.ended = Math.max(history.ended, now);
   samples.add(now, history.latest.totals);
@@ -150,7 +160,7 @@ function draw(now) {
   const { about, chart } = page;
   const cluster = history.shown;
   render(html`<${Bar} ...${page} cluster=${cluster} theme=${theme()} act=${act} />`, place("bar"));
-  render(html`<${Side} ...${page} cluster=${cluster} colours=${colours} filter=${meant} act=${act} />`, place("side"));
+  render(html`<${Side} ...${page} cluster=${cluster} colours=${colours} filter=${meant} shares=${sharesAt(history.at ?? Infinity)} act=${act} />`, place("side"));
   const figures = chart ? ofChart(chart) : samples;
   render(
     html`<${Timeline} began=${chart?.began ?? history.began} ended=${chart?.ended ?? history.ended} at=${history.at}
@@ -158,6 +168,10 @@ function draw(now) {
     place("time"),
   );
   render(page.hasHelp ? html`<${Help} onClose=${() => ((page.hasHelp = false), plan(0))} />` : null, place("dialog"));
+}
+
+function sharesAt(at) {
+  return shares.findLast((batch) => batch.at <= at)?.shares;
 }
 
 // --- keys and colours ------------------------------------------------------------------------------------------------

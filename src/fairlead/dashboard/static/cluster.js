@@ -86,13 +86,9 @@ export class History {
   #most;
   #changed;
 
-  constructor(changed, most = 100_000) {
+  constructor(changed, most = 200_000) {
     this.#changed = changed;
     this.#most = most;
-  }
-
-  get length() {
-    return this.#log.length;
   }
 
   record(batch) {
@@ -103,6 +99,13 @@ export class History {
     for (const key of batch.gone ?? []) this.#add(batch.at, key.includes("/") ? "pods" : "nodes", key, null);
     this.#move(this.at ?? Infinity);
     this.#forget();
+  }
+
+  /** Whatever came until now was there already: history begins here. */
+  settle(at) {
+    this.#log = [];
+    this.#cursor = 0;
+    this.began = at;
   }
 
   /** Look at that time, or at the present with null. */

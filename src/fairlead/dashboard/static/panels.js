@@ -159,7 +159,7 @@ function Pod({ name, pod, why, act }) {
       <dt>node</dt><dd>${pod.node ? html`<button type="button" class="link" onClick=${() => act.node(pod.node)}>${pod.node}</button>` : "none"}</dd>
       ${pod.qos && html`<dt>QoS</dt><dd>${pod.qos}</dd>`}
       <dt>priority</dt><dd>${pod.priority ?? 0}</dd>
-      ${(pod.cpu || pod.memory) && html`<dt>requests</dt><dd>${cpu(pod.cpu ?? 0)} cpu, ${memory(pod.memory ?? 0)}</dd>`}
+      ${(pod.cpu || pod.memory) && html`<dt>requests</dt><dd>${[pod.cpu && `${cpu(pod.cpu)} cpu`, pod.memory && `${memory(pod.memory)} memory`].filter(Boolean).join(", ")}</dd>`}
     </dl>` : html`<p class="soft">It is not there at this time.</p>`}
     <h2>Why</h2>
     <div aria-live="polite">${!why ? html`<p class="soft">The decision is taken again…</p>` : why.error ? html`<p>${why.error}</p>` : html`<${Why} ...${why} />`}</div>`;

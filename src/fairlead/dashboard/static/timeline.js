@@ -33,7 +33,7 @@ export function ofChart(chart) {
 }
 
 export function Timeline({ began, ended, at, isLive, figures, marks, onLook }) {
-  if (!(ended > began)) return html`<p class="soft">A timeline is drawn as soon as something changes.</p>`;
+  if (!(ended > began)) return html`<p class="soft">The timeline begins now.</p>`;
   const chosen = at ?? ended;
   const x = (time) => ((time - began) / (ended - began)) * WIDTH;
   const said = isLive && at === null ? "now" : `${moment(chosen)} (${isLive ? `${span(ended - chosen)} ago` : `after ${span(chosen - began)}`})`;
