@@ -33,6 +33,7 @@ let source = null;
 let ahead = 0; // the server's clock of this one, in seconds
 let panelsAt = 0;
 let isPlanned = false;
+let later = null; // the timer that draws texts which were drawn a moment ago
 
 const act = {
   node: (name) => choose({ kind: "node", name }),
@@ -153,7 +154,7 @@ function draw(now) {
     dirty.clear();
   }
   if (now - panelsAt < PANELS_MILLISECONDS) {
-    setTimeout(plan, PANELS_MILLISECONDS);
+    later ??= setTimeout(() => ((later = null), plan()), PANELS_MILLISECONDS);
     return;
   }
   panelsAt = now;
