@@ -118,6 +118,7 @@ class Settings:
     audit: AuditSettings | None = None  # none: there is no audit log
     tracing: TracingSettings | None = None  # none: nothing is traced
     authorization: AuthorizationSettings = NODE_AND_RBAC
+    further_policy: tuple[Obj, ...] = ()  # the roles of what is put beside the cluster
     scheduling: Configuration | None = None  # None: the default profile
     arbitrator: bool = False
     overused_namespaces: frozenset[str] = frozenset()  # what nodes do to their pods; takes an arbitrator
@@ -197,7 +198,7 @@ async def opened(store: Store, settings: Settings) -> Cluster:
 
 def _policy(settings: Settings) -> list[Obj]:
     """The roles of the parts that Kubernetes does not know."""
-    found: list[Obj] = []
+    found = [*settings.further_policy]
     if settings.arbitrator:
         rules = [permission.rule() for permission in permissions.CLUSTER]
         found += component_policy(ARBITRATOR_USER.name, rules)

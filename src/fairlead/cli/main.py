@@ -22,6 +22,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "snapshot": "save a cluster of this machine to one file, and bring it back",
     "simulate": "the same cluster under a virtual clock: weeks in minutes",
     "capture": "what simulate needs of a cluster, in one file",
+    "report": "a kept run of simulate on a page, to look around in",
     "diff": "two runs of simulate side by side",
     "node": "this machine as a node with real containers; or what a node would make of its configuration",
     "images": "the images of this machine, for nodes that run containers",

@@ -8,13 +8,16 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from fairlead import COMPATIBILITY_VERSION, __version__
+from fairlead.api.objects import Obj
+from fairlead.api.users import DASHBOARD_USER
 from fairlead.cli import background
 from fairlead.cli.access_options import access_options, authentication, authorization
 from fairlead.cli.audit_options import audit_options, audit_settings
@@ -26,11 +29,17 @@ from fairlead.cli.options import chosen_names, cluster_options, names_in, overus
 from fairlead.cli.own_node import OwnNode, own_node, own_node_options, running_node
 from fairlead.client import kubeconfig as kubeconfigs
 from fairlead.compose import COMPONENTS, Cluster, Settings, cluster
+from fairlead.dashboard.app import DEFAULT_PORT as DASHBOARD_PORT
+from fairlead.dashboard.app import dashboard
+from fairlead.dashboard.live import LiveCluster
+from fairlead.dashboard.permissions import RULES as DASHBOARD_RULES
 from fairlead.runtime import log_lines
+from fairlead.runtime.http.listener import bind
 from fairlead.runtime.loops import run
 from fairlead.runtime.memory import keep_started
 from fairlead.runtime.stopping import stop_signals
 from fairlead.server.admission.chain import check_choice
+from fairlead.server.auth.rbac.defaults import component_policy
 from fairlead.server.fairness.fairness import DEFAULT_SEATS
 from fairlead.server.http import tracing_configuration
 from fairlead.sim.manifests import STDIN
@@ -58,6 +67,16 @@ _IMPORTED = time.perf_counter()
     "--http-port",
     type=click.IntRange(0, 65535),
     help="Also listen on this port WITHOUT encryption or authentication (loopback only). Off by default.",
+)
+@click.option(
+    "--dashboard",
+    "dashboard_port",
+    type=click.IntRange(0, 65535),
+    is_flag=False,
+    flag_value=DASHBOARD_PORT,
+    metavar="[PORT]",
+    help="Show the cluster on a page (loopback only), read-only, for whoever has the link that is printed. "
+    f"Without a number on port {DASHBOARD_PORT}; 0 picks one.",
 )
 @click.option(
     "--kubeconfig",
@@ -121,6 +140,7 @@ def up(
     memory: bool,
     port: int,
     http_port: int | None,
+    dashboard_port: int | None,
     kubeconfig: Path | None,
     nodes: int | None,
     node_cpu: str,
@@ -186,15 +206,22 @@ def up(
             admission_configuration=admission_configuration(admission_control_config_file),
             authentication=authentication(),
             authorization=authorization(),
+            further_policy=_policy(dashboard_port),
             seats=max_requests_inflight,
             audit=audit_settings(),
             tracing=tracing_configuration.load(tracing_config_file) if tracing_config_file else None,
         )
         _check(settings)
+        _check_ports({"--port": port, "--http-port": http_port, "--dashboard": dashboard_port})
         check_nodes(settings.configurations, settings.nodes)
     each = f"{shape.cpu} cpu, {shape.memory} each" if not nodes_from and not dumps else ""
-    with explained(dumps, {"--http-port": http_port, "--port": port}):  # the one that is bound last comes first
-        run(_serve(settings, local, own, _Greeting(each, imports, is_quiet=quiet)))
+    # the one that is bound last comes first
+    with explained(dumps, {"--dashboard": dashboard_port, "--http-port": http_port, "--port": port}):
+        run(_serve(settings, local, own, _Greeting(each, imports, is_quiet=quiet), dashboard_port))
+
+
+def _policy(dashboard_port: int | None) -> tuple[Obj, ...]:
+    return () if dashboard_port is None else component_policy(DASHBOARD_USER.name, DASHBOARD_RULES)
 
 
 def _check_memory(memory: bool, detach: bool, name: str | None) -> None:
@@ -207,8 +234,6 @@ def _check(settings: Settings) -> None:
     check_choice(settings.enabled_admission, settings.disabled_admission, settings.admission_configuration)
     if not settings.components:
         raise WrongUsage(f"--components names none; known are {', '.join(COMPONENTS)}")
-    if settings.port and settings.port == settings.http_port:
-        raise WrongUsage(f"--port and --http-port are both {settings.port}: give one of them another number")
     if settings.kubeconfig and not settings.kubeconfig.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(settings.kubeconfig))
     kubeconfig = settings.kubeconfig or (settings.data_dir and kubeconfig_in(settings.data_dir))
@@ -217,6 +242,14 @@ def _check(settings: Settings) -> None:
             kubeconfigs.read(kubeconfig)
         except ValueError as error:
             raise WrongUsage(f"{error}; name another one with --kubeconfig") from None
+
+
+def _check_ports(ports: Mapping[str, int | None]) -> None:
+    """Raises WrongUsage if two listeners are to have the same."""
+    options: dict[int, str] = {}
+    for option, port in ports.items():
+        if port and (other := options.setdefault(port, option)) != option:
+            raise WrongUsage(f"{other} and {option} are both {port}: give one of them another number")
 
 
 def _described(asked: int, there: int, each: str) -> str:
@@ -235,10 +268,12 @@ class _Greeting:
     is_quiet: bool
 
 
-async def _serve(settings: Settings, local: LocalCluster, own: OwnNode | None, greeting: _Greeting) -> None:
+async def _serve(
+    settings: Settings, local: LocalCluster, own: OwnNode | None, greeting: _Greeting, dashboard_port: int | None
+) -> None:
     is_new = settings.data_dir is None or not database_in(settings.data_dir).exists()
     with stop_signals() as stopping:
-        await _serve_until(stopping, settings, local, own, greeting, is_new)
+        await _serve_until(stopping, settings, local, own, greeting, is_new, dashboard_port)
 
 
 async def _serve_until(
@@ -248,11 +283,16 @@ async def _serve_until(
     own: OwnNode | None,
     greeting: _Greeting,
     is_new: bool,
+    dashboard_port: int | None,
 ) -> None:
-    async with cluster(settings) as running, running_node(running, own, settings.data_dir) as node:
+    async with (
+        cluster(settings) as running,
+        running_node(running, own, settings.data_dir) as node,
+        _dashboard(settings, running, dashboard_port) as link,
+    ):
         keep_started()
         if not greeting.is_quiet:
-            _greet(settings, running, greeting, node, is_new)
+            _greet(settings, running, greeting, node, is_new, link)
         if settings.data_dir and running.kubeconfig:
             local.keep_record(running.address, running.kubeconfig)
         running.failure.add_done_callback(lambda _: stopping.set())
@@ -269,7 +309,24 @@ async def _serve_until(
         click.echo(f"Stopped.{kept}")
 
 
-def _greet(settings: Settings, running: Cluster, greeting: _Greeting, node: str, is_new: bool) -> None:
+@asynccontextmanager
+async def _dashboard(settings: Settings, running: Cluster, port: int | None) -> AsyncIterator[str]:
+    """Yields its link, if one is wanted. It reads as a user of its own, who may do nothing else."""
+    if port is None:
+        yield ""
+        return
+    shown = LiveCluster(running.registry.as_user(DASHBOARD_USER), settings.context, settings.scheduling)
+    async with dashboard(shown, bind(port)) as link:
+        showing = asyncio.create_task(shown.run())
+        showing.add_done_callback(running.ended)
+        try:
+            yield link
+        finally:
+            showing.cancel()
+            await asyncio.gather(showing, return_exceptions=True)
+
+
+def _greet(settings: Settings, running: Cluster, greeting: _Greeting, node: str, is_new: bool, link: str) -> None:
     if node:
         nodes = f"this machine as node {node}"
     else:
@@ -287,6 +344,8 @@ def _greet(settings: Settings, running: Cluster, greeting: _Greeting, node: str,
         lines.append(
             f"  plain http {running.http_address}      NO AUTHENTICATION: any program on this machine is admin"
         )
+    if link:
+        lines.append(f"  dashboard  {link}      only this machine, only with this link")
     lines.append(f"Ready in {_age_seconds():.1f} s. Try:  kubectl run hello --image=nginx && kubectl get pods -w")
     click.echo("\n".join(lines))
     sys.stdout.flush()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -12,37 +11,25 @@ from pathlib import Path
 import click
 import msgspec
 
-from fairlead.api import builtin
-from fairlead.api.errors import ApiError, NotFound
 from fairlead.api.objects import Obj
-from fairlead.api.pods import FINISHED
-from fairlead.api.verbs import Api, ListQuery
-from fairlead.arbitrator.explain import notes
-from fairlead.arbitrator.objects import ALLOCATIONS, Allocation
+from fairlead.api.verbs import Api
 from fairlead.cli.failures import ANSWER_SECONDS, Failure, WrongUsage, explained, parsing
 from fairlead.cli.inputs import imported_objects, scheduling
 from fairlead.cli.standalone import pod_key
 from fairlead.client.http import HttpApi
-from fairlead.client.informer import Informers
 from fairlead.client.kubeconfig import Access, load
 from fairlead.compose import restored
-from fairlead.node.explain import NodeStory, node_story
-from fairlead.node.throttling import Throttling, throttling_of
 from fairlead.runtime import log_lines
 from fairlead.runtime.loops import run
-from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.configuration import Configuration
-from fairlead.scheduler.explain import Explanation, RefusalGroup, explain
+from fairlead.scheduler.explain import Explanation, RefusalGroup
 from fairlead.study.asking import story
+from fairlead.study.explaining import Unreadable, explained_pod
 from fairlead.study.records import load as load_run
 from fairlead.wording import counted
 
-#: How long the nodes and pods of a cluster may take to arrive.
-_READ_SECONDS = 60.0
 #: Names that are listed of a group, and nodes whose scores are shown.
 _NAMED, _SCORED = 5, 5
-#: Events that say why a pod came to its end.
-_ENDS = frozenset({"Reclaimed", "Preempted", "Evicted", "TaintManagerEviction"})
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -115,93 +102,11 @@ def _ask_run(name: str, key: str, variant: str, output: str) -> None:
 async def _explained(
     objects: list[Obj], access: Access | None, configuration: Configuration | None, key: str
 ) -> Explanation | None:
-    namespace, _, name = key.partition("/")
     async with _cluster(objects, access) as api:
         try:
-            manifest = (await api.get(builtin.PODS, name, namespace)).obj()
-        except NotFound:
-            return await _gone(api, key)
-        story = await _node_story(api, manifest)
-        if story is not None and manifest["status"].get("phase") in FINISHED:
-            return Explanation(key, story.headline, notes=list(story.notes))
-        informers = Informers(api)
-        model = ClusterModel(informers, configuration)
-        listening = asyncio.create_task(informers.run())
-        try:
-            await _synced(model)
-            explanation = explain(model, key)
-            pod = model.pod(key)
-            if explanation is None or pod is None:
-                return await _gone(api, key)
-            about_share = notes(pod, await _allocations(api))
-            if about_share and not pod.spec.node_name:
-                explanation.headline = f"{key} waits for the share of its namespace"
-            explanation.notes[:0] = about_share
-            if story is not None:
-                explanation.notes[:0] = [story.headline, *story.notes]
-            return explanation
-        finally:
-            listening.cancel()
-            await asyncio.gather(listening, return_exceptions=True)
-
-
-async def _synced(model: ClusterModel) -> None:
-    """Raises Failure where not everything can be read: informers try for ever."""
-    try:
-        async with asyncio.timeout(_READ_SECONDS):
-            await model.synced()
-    except TimeoutError:
-        raise Failure(
-            f"not all of the cluster could be read in {_READ_SECONDS:.0f} s: may you list nodes, pods and volumes?"
-        ) from None
-
-
-async def _allocations(api: Api) -> list[Allocation]:
-    try:
-        return [item.view(Allocation) for item in (await api.list(ALLOCATIONS)).items]
-    except NotFound:
-        return []  # no arbitrator has been here
-
-
-async def _node_story(api: Api, pod: Obj) -> NodeStory | None:
-    """What the pod's node did to it."""
-    meta, node = pod["metadata"], pod["spec"].get("nodeName", "")
-    if not node:
-        return None
-    of_pod = await _events(api, f"involvedObject.kind=Pod,involvedObject.name={meta['name']}", meta["namespace"])
-    of_node = await _events(api, f"involvedObject.kind=Node,involvedObject.name={node}", "")
-    query = ListQuery(fields=f"spec.nodeName={node},status.phase=Failed")
-    failed = [found.obj() for found in (await api.list(builtin.PODS, meta["namespace"], query)).items]
-    return node_story(pod, of_pod, of_node, failed, await _throttling(api, pod))
-
-
-async def _throttling(api: Api, pod: Obj) -> Mapping[str, Throttling]:
-    """What its kubelet shows of it; nothing where there is none, or it may not be asked."""
-    if pod["status"].get("phase") != "Running":
-        return {}
-    try:
-        text = await api.get(builtin.NODES, pod["spec"]["nodeName"], "", "proxy/metrics/cadvisor")
-    except ApiError:
-        return {}
-    return throttling_of(pod, text.raw.decode(errors="replace"))
-
-
-async def _events(api: Api, fields: str, namespace: str) -> list[Obj]:
-    """The oldest first."""
-    found = [event.obj() for event in (await api.list(builtin.EVENTS, namespace, ListQuery(fields=fields))).items]
-    return sorted(found, key=lambda event: event.get("lastTimestamp") or event.get("eventTime") or "")
-
-
-async def _gone(api: Api, key: str) -> Explanation | None:
-    """What the events say of a pod that is not there any more; None if they know nothing of it."""
-    namespace, _, name = key.partition("/")
-    found = await _events(api, f"involvedObject.kind=Pod,involvedObject.name={name}", namespace)
-    if not found:
-        return None
-    messages = [f"{event['reason']}: {event['message']}" for event in found]
-    why = next((text for text in reversed(messages) if text.split(":")[0] in _ENDS), "")
-    headline = f"{key} is gone" + (f", {why.partition(': ')[2]}" if why else "")
-    return Explanation(key, headline, notes=[text for text in messages[-_NAMED:] if text != why])
+            return await explained_pod(api, configuration, key)
+        except Unreadable as error:
+            raise Failure(str(error)) from None
 
 
 @asynccontextmanager

@@ -1,0 +1,41 @@
+"""A kept run for tests: three pods, one of which is lost with its node after an hour, and one that never fits."""
+
+from __future__ import annotations
+
+from fairlead.sim.histories import LOST, Disruption, PodHistory
+from fairlead.study.outcome import Fairness, Outcome, StepDone, waits_of
+from fairlead.study.records import Run
+
+BEGAN = 1_767_225_600.0
+HOUR = 3600.0
+
+
+def kept_run(hostile: str = "") -> Run:
+    """With `hostile` as the scheduler's message about the pod that waits."""
+    return Run(1, [_outcome("before", hostile), _outcome("after", hostile, is_lost=True)])
+
+
+def _outcome(name: str, hostile: str, *, is_lost: bool = False) -> Outcome:
+    end = BEGAN + 2 * HOUR
+    web = PodHistory("shop/web", "shop/web", "u1", 100, BEGAN, bound=BEGAN + 5, node="node-1")
+    late = PodHistory("shop/late", "shop/late", "u2", 0, BEGAN + HOUR, bound=BEGAN + HOUR + 60, node="node-2")
+    large = PodHistory("team/large", "team/large", "u3", 0, BEGAN, waits_for=hostile or "3 Insufficient cpu.")
+    if is_lost:
+        web.ended = BEGAN + HOUR
+        web.disruptions = [Disruption(BEGAN + HOUR, LOST, "PodGC: node no longer exists", "remove node node-1")]
+    pods = [web, late, large]
+    part = 0.4 if is_lost else 0.5
+    return Outcome(
+        name,
+        BEGAN,
+        end,
+        {"digest": name, "utilisation": {"cpu": {"overTime": [0.5, part]}}},
+        pods,
+        placed=2,
+        waiting=1,
+        waits=waits_of(pods, end),
+        disruptions={LOST: 1} if is_lost else {},
+        oom_kills=0,
+        steps=[StepDone(BEGAN + HOUR, "remove node node-1")] if is_lost else [],
+        fairness=[Fairness("shop", 0.5, 0.25)],
+    )

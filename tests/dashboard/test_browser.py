@@ -1,0 +1,214 @@
+"""The page in a real browser: Debian's chromium."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from fairlead.api.builtin import NAMESPACES, PODS, PRIORITY_CLASSES
+from fairlead.api.verbs import PatchType
+from fairlead.dashboard.recorded import RecordedRun
+from tests.dashboard.browser import Page, browser, chromium
+from tests.dashboard.runs import kept_run
+from tests.dashboard.shown import Shown, on_dashboard, on_source, pod
+
+pytestmark = pytest.mark.skipif(
+    chromium() is None,
+    reason="there is no chromium here (apt-get install chromium): nothing to open the dashboard with",
+)
+
+_TILES = "document.querySelectorAll('.tile').length"
+_SIDE = "document.getElementById('side').innerText"
+_HOSTILE = "<img src=x onerror=document.title='owned'><script>document.title='owned'</script>"
+
+
+def in_browser(test: Callable[[Page, Shown], Awaitable[None]], folder: Path, nodes: int = 3) -> None:
+    async def act(shown: Shown) -> None:
+        async with browser(folder) as page:
+            await page.open(shown.link)
+            await page.until(f"{_TILES} === {nodes}")
+            await test(page, shown)
+            assert page.complaints == []
+            assert {url.partition("/?")[0][: len(shown.origin)] for url in page.requested} == {shown.origin}
+
+    on_dashboard(act, nodes)
+
+
+def label(node: str) -> str:
+    return f"document.querySelector('.tile[data-name={json.dumps(node)}]').getAttribute('aria-label')"
+
+
+def test_a_cluster_is_seen_as_it_lives(tmp_path: Path) -> None:
+    async def test(page: Page, shown: Shown) -> None:
+        assert await page.value("location.search") == ""
+        assert await page.value("document.cookie") == ""
+        await shown.create("web", cpu="3")
+        await page.until(
+            f"document.getElementById('nodes').innerText.includes('cpu 75 %') && {_SIDE}.includes('3 25 %')"
+        )
+        await shown.create("large", cpu="64")
+        await page.until(f"{_SIDE}.includes('default/large') && {_SIDE}.includes('Insufficient cpu')")
+
+        # why: the pod in the list leads to it
+        await page.value(
+            "[...document.querySelectorAll('#side .link')].find(b => b.innerText === 'default/large').click()"
+        )
+        await page.until(f"{_SIDE}.includes('would help: cpu: wants 64')")
+        await page.press("Escape")
+        await page.until(f"!{_SIDE}.includes('would help')")
+
+        # back in time there was no pod yet; then on again
+        await page.until("document.getElementById('when')")
+        await page.value("document.getElementById('when').focus()")
+        await page.press("Home")
+        await page.until("document.body.innerText.includes('0 pods')")
+        await page.until(f"!{_SIDE}.includes('default/large')")
+        await page.value("document.activeElement.blur()")
+        await page.press("l")
+        await page.until(f"{_SIDE}.includes('default/large')")
+
+        await shown.cluster.api.delete(PODS, "large", "default")
+        await page.until(f"!{_SIDE}.includes('default/large')")
+
+    in_browser(test, tmp_path)
+
+
+def test_what_strangers_write_is_text(tmp_path: Path) -> None:
+    async def test(page: Page, shown: Shown) -> None:
+        await shown.create("hostile")
+        await page.until("document.getElementById('nodes').innerText.includes('1 pod')")
+        status = {"status": {"message": _HOSTILE}}
+        await shown.cluster.api.patch(PODS, "hostile", "default", status, PatchType.MERGE, subresource="status")
+        await page.value("[...document.querySelectorAll('.tile')].find(t => t.innerText.includes('1 pod')).click()")
+        await page.until(f"{_SIDE}.includes({json.dumps(_HOSTILE)})")
+        assert await page.value("document.querySelectorAll('#side img, #side script').length") == 0
+        assert await page.value("document.title") == "test · Fairlead"
+
+    in_browser(test, tmp_path, nodes=1)
+
+
+def test_a_run_can_be_scrubbed_and_its_messages_are_text(tmp_path: Path) -> None:
+    async def test(link: str) -> None:
+        async with browser(tmp_path) as page:
+            await page.open(link)
+            await page.until(f"{_TILES} === 2 && {_SIDE}.includes('shop/web')")
+            assert await page.value(f"{_SIDE}.includes({json.dumps(_HOSTILE[:40])})")
+            assert await page.value("document.querySelectorAll('#side img, #side script').length") == 0
+            assert await page.value("document.title.startsWith('run-')")
+            assert "0 pods" in await page.value(label("node-1"))  # lost with its node
+            await page.value(
+                "{ const when = document.getElementById('when'); when.value = Number(when.min) + 1800;"
+                " when.dispatchEvent(new Event('input', { bubbles: true })) }"
+            )
+            await page.until(f"{label('node-1')}.includes('1 pod')")
+            await page.until("document.querySelector('output').innerText.includes('after 30m')")
+            await page.value(
+                "{ const variant = document.querySelector('select'); variant.value = 'before';"
+                " variant.dispatchEvent(new Event('change', { bubbles: true })) }"
+            )
+            await page.until(f"{label('node-1')}.includes('1 pod') && {label('node-2')}.includes('1 pod')")
+            assert page.complaints == []
+
+    on_source(test, RecordedRun(kept_run(_HOSTILE)))
+
+
+def test_the_keyboard_reaches_everything_and_everything_has_a_name(tmp_path: Path) -> None:
+    async def test(page: Page, shown: Shown) -> None:
+        focused = "document.activeElement.dataset.name"
+        await page.press("ArrowDown")
+        assert await page.value(focused) == "node-1"
+        await page.press("ArrowRight")
+        assert await page.value(focused) == "node-2"
+        await page.until(f"{_SIDE}.includes('allocatable') && {_SIDE}.startsWith('← Overview')")
+        columns = await page.value(
+            "getComputedStyle(document.getElementById('nodes')).gridTemplateColumns.split(' ').length"
+        )
+        await page.press("ArrowDown")
+        assert await page.value(focused) == f"node-{2 + columns}"
+        await page.press("?")
+        await page.until("document.querySelector('dialog').open")
+        await page.press("Escape")
+        await page.until("!document.querySelector('dialog')")
+        await page.press("Escape")
+        await page.press("/")
+        await page.write("node-12")
+        await page.until("document.querySelectorAll('.tile:not([hidden])').length === 1")
+        await page.press("Escape")
+        await page.until(f"document.querySelectorAll('.tile:not([hidden])').length === {_TILES}")
+
+        await page.until("document.getElementById('when')")  # as soon as some time has passed
+        tree = await page.command("Accessibility.getFullAXTree")
+        controls = {"button", "combobox", "searchbox", "slider"}
+        found = [node for node in tree["nodes"] if node.get("role", {}).get("value") in controls]
+        assert {node["role"]["value"] for node in found} == controls
+        assert [node for node in found if not node["name"]["value"].strip()] == []
+
+    in_browser(test, tmp_path, nodes=30)
+
+
+def test_light_and_dark_follow_the_system_until_one_is_chosen(tmp_path: Path) -> None:
+    async def test(page: Page, shown: Shown) -> None:
+        ground = "getComputedStyle(document.body).backgroundColor"
+        await page.prefer("light")
+        light = await page.value(ground)
+        await page.prefer("dark")
+        dark = await page.until(f"{ground} !== {json.dumps(light)} && {ground}")
+        await page.press("t")
+        await page.until(f"{ground} === {json.dumps(light)}")
+        await page.open(shown.origin)  # the choice is kept, and so is the cookie
+        await page.until(f"{_TILES} === 3 && {ground} === {json.dumps(light)}")
+        assert dark != light
+
+    in_browser(test, tmp_path)
+
+
+def test_pods_are_told_apart_and_filtered_by_qos_priority_and_namespace(tmp_path: Path) -> None:
+    async def test(page: Page, shown: Shown) -> None:
+        api = shown.cluster.api
+        await api.create(NAMESPACES, {"metadata": {"name": "shop"}})
+        await api.create(PRIORITY_CLASSES, {"metadata": {"name": "high"}, "value": 1000})
+        await shown.create("plain")
+        await api.create(PODS, pod("dear", "1", priorityClassName="high"), "default")
+        await page.until(f"{_SIDE}.includes('Burstable') && document.body.innerText.includes('2 pods')")
+        choose = (
+            "{{ const by = document.querySelector('select'); by.value = '{0}';"
+            " by.dispatchEvent(new Event('change', {{ bubbles: true }})) }}"
+        )
+        await page.value(choose.format("priority"))
+        await page.until(f"{_SIDE}.includes('Pods by Priority') && {_SIDE}.includes('1000')")
+        await page.value("[...document.querySelectorAll('#side .link')].find(b => b.innerText === '1000').click()")
+        await page.until("document.querySelectorAll('.tile:not([hidden])').length === 1")
+        await page.value(choose.format("namespace"))
+        await page.until(f"{_SIDE}.includes('Pods by Namespace')")
+
+    in_browser(test, tmp_path)
+
+
+def test_a_thousand_nodes_stay_fluid(tmp_path: Path) -> None:
+    """By the time that the browser's main thread worked, however busy the machine is."""
+
+    async def test(page: Page, shown: Shown) -> None:
+        await page.command("Performance.enable", timeDomain="threadTicks")
+
+        async def worked() -> float:
+            metrics = (await page.command("Performance.getMetrics"))["metrics"]
+            figures = {metric["name"]: metric["value"] for metric in metrics}
+            return float(figures["ScriptDuration"] + figures["LayoutDuration"] + figures["RecalcStyleDuration"])
+
+        began = await worked()
+        await page.value(
+            "(async () => { const grid = document.getElementById('nodes'); for (let step = 0; step < 30; step++) {"
+            " await new Promise(requestAnimationFrame); grid.scrollTop += 25; } })()"
+        )
+        assert await worked() - began < 30 * 0.008  # half a frame
+
+        began = await worked()
+        await page.press("/")
+        await page.write("node-77")
+        await page.until("document.querySelectorAll('.tile:not([hidden])').length === 11")
+        assert await worked() - began < 0.4
+
+    in_browser(test, tmp_path, nodes=1000)
