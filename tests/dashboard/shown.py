@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
-from fairlead.server.http.listener import bind
 
 from fairlead.api.builtin import PODS
 from fairlead.api.objects import Obj
@@ -20,6 +19,7 @@ from fairlead.dashboard.app import dashboard
 from fairlead.dashboard.live import LiveCluster
 from fairlead.dashboard.permissions import RULES
 from fairlead.dashboard.source import Source
+from fairlead.runtime.http.listener import bind
 from fairlead.runtime.loops import run
 from fairlead.server.auth.rbac.defaults import component_policy
 from fairlead.sim.nodes import NodeShape, kubelet_nodes
