@@ -5,8 +5,9 @@ from __future__ import annotations
 import click
 
 from fairlead.cli.failures import explained, parsing
-from fairlead.dashboard.app import DEFAULT_PORT, dashboard
+from fairlead.dashboard.app import dashboard
 from fairlead.dashboard.recorded import RecordedRun
+from fairlead.dashboard.source import DEFAULT_PORT
 from fairlead.runtime.http.listener import bind
 from fairlead.runtime.loops import run as run_loop
 from fairlead.runtime.stopping import stop_signals

@@ -29,10 +29,8 @@ from fairlead.cli.options import chosen_names, cluster_options, names_in, overus
 from fairlead.cli.own_node import OwnNode, own_node, own_node_options, running_node
 from fairlead.client import kubeconfig as kubeconfigs
 from fairlead.compose import COMPONENTS, Cluster, Settings, cluster
-from fairlead.dashboard.app import DEFAULT_PORT as DASHBOARD_PORT
-from fairlead.dashboard.app import dashboard
-from fairlead.dashboard.live import LiveCluster
 from fairlead.dashboard.permissions import RULES as DASHBOARD_RULES
+from fairlead.dashboard.source import DEFAULT_PORT as DASHBOARD_PORT
 from fairlead.runtime import log_lines
 from fairlead.runtime.http.listener import bind
 from fairlead.runtime.loops import run
@@ -315,6 +313,9 @@ async def _dashboard(settings: Settings, running: Cluster, port: int | None) -> 
     if port is None:
         yield ""
         return
+    from fairlead.dashboard.app import dashboard  # with aiohttp, which no other start needs
+    from fairlead.dashboard.live import LiveCluster
+
     shown = LiveCluster(running.registry.as_user(DASHBOARD_USER), settings.context, settings.scheduling)
     async with dashboard(shown, bind(port)) as link:
         showing = asyncio.create_task(shown.run())

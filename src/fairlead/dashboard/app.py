@@ -19,7 +19,6 @@ from fairlead.dashboard.guard import Guard
 from fairlead.dashboard.rows import Batch
 from fairlead.dashboard.source import Source, UnknownPod
 
-DEFAULT_PORT: Final = 6480
 MOST_CONNECTIONS: Final = 64
 #: Of these, pages that are told of news; a browser opens six connections.
 MOST_STREAMS: Final = 16

@@ -10,6 +10,8 @@ import msgspec
 from fairlead.api.objects import Obj
 from fairlead.dashboard.rows import Batch
 
+#: Where it listens unless it is told otherwise.
+DEFAULT_PORT: Final = 6480
 #: So many rows are written at once, so that the others of this process get their turn.
 TURN_ROWS: Final = 500
 
