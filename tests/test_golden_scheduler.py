@@ -21,6 +21,7 @@ def test_decides_like_kube_scheduler(file: Path) -> None:
     assert not found, "\n".join(f"{case}: {why}" for case, why in found.items())
 
 
+@pytest.mark.slow
 def test_the_recorders_own_tool_agrees_over_the_wire(tmp_path: Path) -> None:
     """A few of the files against a real `fairlead up`, with the configuration under which all were recorded."""
     folder = GOLDEN / "scheduler"

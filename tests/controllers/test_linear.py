@@ -118,6 +118,7 @@ async def custom_owners(cluster: Cluster, size: int) -> None:
     serving.cancel()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scenario", "size", "controllers"),
     [

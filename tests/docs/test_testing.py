@@ -19,6 +19,7 @@ PAGE = (ROOT / "docs" / "testing.md").read_text()
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("example", [text for text in EXAMPLES if "def test_" in text])
 def test_every_test_of_the_page_passes(pytester: pytest.Pytester, example: str) -> None:
     (pytester.path / "examples").symlink_to(ROOT / "examples")
@@ -47,6 +48,7 @@ def test_the_operator_of_the_examples_passes_its_tests(pytester: pytest.Pytester
     result.assert_outcomes(passed=3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", sorted(notebooks.NOTEBOOKS.glob("*.ipynb")), ids=lambda file: file.name)
 def test_a_notebook_shows_what_its_cells_give(file: Path) -> None:
     assert file.read_text() == notebooks.rendered(file), "python -m docs.notebooks"

@@ -70,6 +70,7 @@ async def test_a_custom_kind_is_selected_by_the_fields_that_its_version_names(wo
         assert refused.value.message == f"field label not supported: {field}"
 
 
+@pytest.mark.slow
 def test_twice_as_many_definitions_of_a_group_are_about_twice_the_work() -> None:
     """Each looks at the names that are in use, not at all others of its group."""
 

@@ -74,6 +74,7 @@ def test_a_list_that_every_error_about_it_quotes_is_quoted_as_often_as_there_is_
     assert message.endswith("more characters)")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "pairs",
     [

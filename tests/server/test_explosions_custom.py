@@ -129,6 +129,7 @@ def test_a_text_that_is_no_duration_is_refused_at_once(server: Server, text: str
         assert create(server, kinds, fine, f"n{next(_numbers)}").code == 201, fine
 
 
+@pytest.mark.slow
 def test_values_times_conditions_are_bounded(server: Server) -> None:
     conditions = [{"minimum": number} for number in range(20_000)]
     kinds = defined(server, {"type": "array", "items": {"type": "integer", "allOf": conditions}})

@@ -81,6 +81,7 @@ def test_durations_are_read_as_people_write_them(text: str, seconds: float) -> N
     assert seconds_of(text) == seconds
 
 
+@pytest.mark.slow
 @pytest.mark.trace
 @pytest.mark.skipif(not TRACE.exists(), reason="../shared/data/openb is not here")
 def test_the_production_trace_replays_with_the_same_digest_every_time() -> None:

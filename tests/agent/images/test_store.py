@@ -421,6 +421,7 @@ def test_two_processes_at_once_lose_nothing(tmp_path: Path) -> None:
     assert leftovers(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_loading_lets_the_loop_serve_others(store: ImageStore, tmp_path: Path) -> None:
     entries = [Entry(f"d{number % 50}/file-{number}", bytes(2000)) for number in range(10_000)]
     archive = written(tmp_path / "many.tgz", gzip.compress(docker_archive({"many:v1": [layer(*entries)]})))
