@@ -9,6 +9,7 @@ from fairlead.agent.images.errors import ImageError, InvalidReference, PullFaile
 from fairlead.agent.images.image import Image
 from fairlead.agent.images.store import ImageStore
 from fairlead.agent.images_seam import InvalidName, PullFailure
+from fairlead.node.eviction.candidates import DiskUsage
 
 
 class StoredImages:
@@ -30,3 +31,7 @@ class StoredImages:
             raise PullFailure(f"rpc error: code = {error.code} desc = {error}") from None
         except (ImageError, OSError, ValueError) as error:
             raise PullFailure(str(error)) from None
+
+    def disk_usage(self) -> DiskUsage:
+        found = self._store.disk_usage()
+        return DiskUsage(found.bytes, found.inodes)
