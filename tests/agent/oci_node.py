@@ -61,6 +61,12 @@ class FolderImages:
     def disk_usage(self) -> DiskUsage:
         return DiskUsage(len(self.here), len(self.here))
 
+    def ids(self) -> Sequence[str]:
+        return [image.id for image in self.here.values()]
+
+    async def remove(self, id_: str) -> None:
+        self.here = {name: image for name, image in self.here.items() if image.id != id_}
+
     def find(self, reference: str) -> FolderImage | None:
         if reference != reference.lower():
             raise InvalidName(f"{reference} is no name of an image")

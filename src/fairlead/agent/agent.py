@@ -18,6 +18,7 @@ from fairlead.agent.cgroups.hierarchies import hierarchies
 from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.cgroups.probes import least_oom_score_adj
 from fairlead.agent.claims import claim
+from fairlead.agent.eviction import Evictions
 from fairlead.agent.images_seam import Images
 from fairlead.agent.kubelet_api.serving import serving_kubelet
 from fairlead.agent.kubelet_port import Serving, serving_of
@@ -32,6 +33,7 @@ from fairlead.agent.pods.place import Place
 from fairlead.agent.pods.sources import Sources
 from fairlead.agent.pods.streams import RealPodStreams
 from fairlead.agent.pods.worker import PodWorker
+from fairlead.agent.reclaiming import Reclaimer
 from fairlead.agent.runtimes.base import State
 from fairlead.agent.runtimes.oci.keeper import find_programs
 from fairlead.agent.runtimes.oci.runtime import OciRuntime
@@ -53,6 +55,7 @@ from fairlead.node.conditions import NodeHealth
 from fairlead.node.configuration.errors import Stage, StartupError
 from fairlead.node.configuration.load import Configured, configure
 from fairlead.node.eviction.manager import MONITORING_SECONDS
+from fairlead.node.eviction.settings import eviction_settings
 from fairlead.node.oom import EXEMPT
 from fairlead.node.plan import NodeEvent, class_cgroups, node_plan
 from fairlead.node.startup import start_settings
@@ -101,6 +104,7 @@ class NodeAgent:
         self._keepers, self._document = keepers, settings.document
         self._serving = serving_of(config, identity.ip)
         self._look = asyncio.Event()
+        self._pressures: Callable[[], Sequence[str]] = tuple
         self._measured: Callable[[], NodeMeasurements | None] = lambda: None
         #: Set once the cluster knows of the node.
         self.registered = asyncio.Event()
@@ -130,11 +134,15 @@ class NodeAgent:
             place,
             pods,
             lambda: nodes.get(self._identity.name),
-            lambda: (),
+            lambda: self._pressures(),
             self._look.set,
         )
         measurer = self._measurer(place, worker)
         self._measured = lambda: measurer.last
+        evictions = Evictions(
+            eviction_settings(config), worker, measurer, Reclaimer(place, worker), node.look_again, node.tell
+        )
+        self._pressures = lambda: evictions.pressures
         await node.register()
         self.registered.set()
         node.tell(_STARTING, *self._plan.events)
@@ -152,7 +160,8 @@ class NodeAgent:
                 group.create_task(node.run(*frequencies), name="node status")
                 group.create_task(worker.run(), name="pods")
                 group.create_task(self._correct(worker), name="QoS cgroups")
-                group.create_task(measurer.run(), name="measurements")
+                group.create_task(measurer.run(), name="folders")
+                group.create_task(evictions.run(self._measure_seconds), name="evictions")
                 if self._serving is not None:
                     streams = RealPodStreams(worker, place, self._document, self._measured)
                     group.create_task(self._serve(self._serving, streams))
@@ -216,7 +225,7 @@ class NodeAgent:
         warnings = []
         if (least := self._least_oom_score_adj) > EXEMPT:
             warnings.append(f"this machine refuses an oom_score_adj below {least}; containers get that instead")
-        return NodeHealth(warnings=warnings)
+        return NodeHealth(self._pressures(), warnings=warnings)
 
     def _enforce(self) -> None:
         if self._plan.problem:

@@ -69,3 +69,11 @@ class Images(Protocol):
     def disk_usage(self) -> DiskUsage:
         """What all images take."""
         ...
+
+    def ids(self) -> Sequence[str]:
+        """Of all that are here."""
+        ...
+
+    async def remove(self, id_: str) -> None:
+        """Nothing happens to one that is in use, or gone already."""
+        ...

@@ -8,7 +8,8 @@ links do not. Source: pkg/volume/util/fs, cadvisor.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import stat
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,24 +55,29 @@ class Folders:
 
 def disk_usage(folder: Path) -> DiskUsage:
     """Of the folder and all that is below it; what goes away meanwhile is not counted."""
-    used = inodes = 0
-    linked: set[int] = set()
     try:
         root = os.lstat(folder)
     except OSError:
         return DiskUsage(0, 0)
-    pending = [str(folder)]
     used, inodes = root.st_blocks * _BLOCK_BYTES, 1
+    linked: set[int] = set()
+    pending = [str(folder)]
     while pending:
-        with suppress(OSError), os.scandir(pending.pop()) as entries:
-            for entry in entries:
+        for entry in _entries(pending.pop()):
+            try:
                 found = entry.stat(follow_symlinks=False)
-                if found.st_dev != root.st_dev or found.st_ino in linked:
-                    continue
-                is_folder = entry.is_dir(follow_symlinks=False)
-                if found.st_nlink > 1 and not is_folder and len(linked) < _MOST_LINKED:
-                    linked.add(found.st_ino)
-                used, inodes = used + found.st_blocks * _BLOCK_BYTES, inodes + 1
-                if is_folder:
-                    pending.append(entry.path)
+            except OSError:
+                continue
+            if found.st_dev != root.st_dev or found.st_ino in linked:
+                continue
+            used, inodes = used + found.st_blocks * _BLOCK_BYTES, inodes + 1
+            if stat.S_ISDIR(found.st_mode):
+                pending.append(entry.path)
+            elif found.st_nlink > 1 and len(linked) < _MOST_LINKED:
+                linked.add(found.st_ino)
     return DiskUsage(used, inodes)
+
+
+def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
+    with suppress(OSError), os.scandir(folder) as entries:
+        yield from entries

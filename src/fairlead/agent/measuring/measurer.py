@@ -1,11 +1,10 @@
-"""Measures the machine and all pods every few seconds, in threads; whoever asks gets what was measured last."""
+"""Measures the machine and all pods, in threads; folders, which may be large, beside everything else."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from functools import partial
 from itertools import chain
 
@@ -29,8 +28,6 @@ from fairlead.node.stats.measurements import (
 )
 from fairlead.runtime.clock import now
 from fairlead.runtime.offload import offload
-
-log = logging.getLogger(__name__)
 
 
 class Measurer:
@@ -57,10 +54,11 @@ class Measurer:
         self.last: NodeMeasurements | None = None
 
     async def run(self) -> None:
-        """Walk folders and measure, beside each other, until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._walk(), name="folders")
-            group.create_task(self._measure_again(), name="measurements")
+        """Walk folders, until cancelled; whoever wants to know calls `measure`."""
+        while True:
+            running = [pod.folders(statuses, self._place.runtime) for pod, statuses in self._running()]
+            await offload(partial(self._folders.walk, list(chain.from_iterable(running))), is_long=True)
+            await asyncio.sleep(self._seconds)
 
     async def measure(self) -> NodeMeasurements:
         """Everything, now; of folders what was found the last time."""
@@ -73,19 +71,10 @@ class Measurer:
     def file_systems(self) -> FileSystems:
         return layout(self._place.root, self._images)
 
-    async def _walk(self) -> None:
-        while True:
-            running = [pod.folders(statuses, self._place.runtime) for pod, statuses in self._running()]
-            await offload(partial(self._folders.walk, list(chain.from_iterable(running))), is_long=True)
-            await asyncio.sleep(self._seconds)
-
-    async def _measure_again(self) -> None:
-        while True:
-            try:
-                await self.measure()
-            except OSError as error:
-                log.warning("this node cannot be measured, trying again: %s", error)
-            await asyncio.sleep(self._seconds)
+    @property
+    def pods_with_containers(self) -> Set[str]:
+        """Their uids, whether anything runs or not."""
+        return {status.pod_uid for status in self._place.runtime.containers()}
 
     def _running(self) -> list[tuple[MeasuredPod, list[ContainerStatus]]]:
         """The pods of which something runs, with what that is."""
