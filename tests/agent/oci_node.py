@@ -25,6 +25,8 @@ from fairlead.api.verbs import DeleteOptions
 from fairlead.client.http import HttpApi
 from fairlead.client.kubeconfig import Access, load
 from fairlead.compose import Cluster, Settings, cluster
+from fairlead.node.eviction.candidates import DiskUsage
+from fairlead.node.stats.measurements import NodeMeasurements
 from tests.agent.machine import own_cgroup, root_file_system
 
 NODE = "n1"
@@ -56,6 +58,15 @@ class FolderImages:
     here: dict[str, FolderImage]
     registry: dict[str, FolderImage] = field(default_factory=dict)
 
+    def disk_usage(self) -> DiskUsage:
+        return DiskUsage(len(self.here), len(self.here))
+
+    def ids(self) -> Sequence[str]:
+        return [image.id for image in self.here.values()]
+
+    async def remove(self, id_: str) -> None:
+        self.here = {name: image for name, image in self.here.items() if image.id != id_}
+
     def find(self, reference: str) -> FolderImage | None:
         if reference != reference.lower():
             raise InvalidName(f"{reference} is no name of an image")
@@ -75,6 +86,9 @@ class RealNode:
     cgroup: str
     access: Access
     images: FolderImages
+    #: What the node's configuration says besides.
+    document: Obj
+    agent: NodeAgent | None = None
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
     @property
@@ -91,15 +105,31 @@ class RealNode:
 
         async def be() -> None:
             async with HttpApi(self.access) as api:
-                document = {"cgroupRoot": self.cgroup, "failCgroupV1": False, "syncFrequency": "1s"}
+                document = {"cgroupRoot": self.cgroup, "failCgroupV1": False, "syncFrequency": "1s", **self.document}
                 identity = NodeIdentity(name=NODE, ip="127.0.0.1")
-                settings = AgentSettings(identity=identity, root=self.root, document=document)
-                agent = NodeAgent(api, settings, self.images, LoopbackOnly())
+                settings = AgentSettings(
+                    identity=identity, root=self.root, document=document, within=self.cgroup, measure_seconds=0.5
+                )
+                self.agent = NodeAgent(api, settings, self.images, LoopbackOnly())
                 ready.set()
-                await agent.run()
+                await self.agent.run()
 
         self.tasks.append(asyncio.create_task(be()))
         await ready.wait()
+
+    async def measured(self, is_so: Callable[[NodeMeasurements], bool], seconds: float = 20.0) -> NodeMeasurements:
+        """What the node measures, once it is so."""
+        last: NodeMeasurements | None = None
+        try:
+            async with asyncio.timeout(seconds):
+                while True:
+                    self._check()
+                    last = self.agent.measured if self.agent is not None else None
+                    if last is not None and is_so(last):
+                        return last
+                    await asyncio.sleep(0.05)
+        except TimeoutError:
+            raise AssertionError(str(last)) from None
 
     async def stop(self) -> None:
         """The agent ends; what it has started runs on."""
@@ -172,19 +202,28 @@ class RealNode:
 
 
 @asynccontextmanager
-async def real_node(folder: Path) -> AsyncIterator[RealNode]:
-    """A cluster with this machine as its node; nothing of it is left when the block ends."""
+async def real_node(
+    folder: Path, document: Obj | None = None, memory_bytes: int | None = None
+) -> AsyncIterator[RealNode]:
+    """A cluster with this machine as its node, or so much of its memory; nothing of it is left when the block ends.
+
+    Nobody is evicted for a shortage unless `document`, the node's configuration, says so.
+    """
+    configuration = {"evictionHard": {"memory.available": "0%"}, **(document or {})}
     cgroups = Cgroups(hierarchies())
     image = FolderImage([root_file_system(folder / "rootfs")])
     parts = frozenset(("api", "controllers", "scheduler"))
     with own_cgroup(cgroups) as cgroup, _unmounted(folder / "root", cgroups, cgroup):
+        if memory_bytes is not None:
+            file = "memory.max" if cgroups.hierarchies.version == 2 else "memory.limit_in_bytes"
+            cgroups.ensure(cgroup, {file: str(memory_bytes)})
         async with cluster(Settings(port=0, components=parts, kubeconfig=folder / "kubeconfig")) as running:
             assert running.authority is not None
             identity = running.authority.identify(node_user(NODE))
             access = dataclasses.replace(
                 load(folder / "kubeconfig"), client_certificate=identity.certificate, client_key=identity.key
             )
-            node = RealNode(running, folder, cgroup, access, FolderImages({IMAGE: image}))
+            node = RealNode(running, folder, cgroup, access, FolderImages({IMAGE: image}), configuration)
             await node.start()
             try:
                 yield node

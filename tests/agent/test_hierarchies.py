@@ -8,7 +8,10 @@ import pytest
 
 from fairlead.agent.cgroups.hierarchies import Hierarchies, NoCgroups, hierarchies
 from fairlead.agent.cgroups.machine import Cgroups
-from fairlead.agent.cgroups.usage import CgroupUsage, usage_of
+from fairlead.agent.cgroups.usage import CgroupUsage, Throttling, memory_limit, throttling_of, usage_of
+from fairlead.agent.machine import meminfo
+from fairlead.agent.measuring.machine import ROOT, machine_usage, memory_bytes
+from fairlead.node.stats.measurements import ProcessMeasurements
 
 _HYBRID = """\
 25 20 0:22 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755
@@ -44,10 +47,30 @@ def _files(folder: Path, files: dict[str, str]) -> None:
 
 def test_the_working_set_of_version_2_leaves_out_what_the_kernel_can_take_back(tmp_path: Path) -> None:
     cgroups = Cgroups(Hierarchies(2, dict.fromkeys(("cpu", "memory", "pids"), tmp_path)))
-    stat = "anon 300\ninactive_file 400\npgfault 7\npgmajfault 2\n"
-    files = {"cpu.stat": "usage_usec 5\n", "memory.current": "1000\n", "memory.stat": stat, "pids.current": "3\n"}
+    stat = "anon 300\nfile 650\ninactive_file 400\npgfault 7\npgmajfault 2\n"
+    cpu = "usage_usec 5\nnr_periods 9\nnr_throttled 4\nthrottled_usec 6\n"
+    files = {
+        "cpu.stat": cpu,
+        "memory.max": "max\n",
+        "memory.events": "oom 2\noom_kill 1\n",
+        "memory.current": "1000\n",
+        "memory.stat": stat,
+        "pids.current": "3\n",
+    }
     _files(tmp_path / "kubepods/podx", files)
-    assert usage_of(cgroups, "/kubepods/podx") == CgroupUsage(5000, 1000, 600, 300, 7, 2, 3)
+    assert usage_of(cgroups, "/kubepods/podx") == CgroupUsage(
+        cpu_nanoseconds=5000,
+        memory_usage_bytes=1000,
+        working_set_bytes=600,
+        rss_bytes=300,
+        cache_bytes=650,
+        page_faults=7,
+        major_page_faults=2,
+        processes=3,
+        oom_kills=1,
+    )
+    assert throttling_of(cgroups, "/kubepods/podx") == Throttling(9, 4, 6000)
+    assert memory_limit(cgroups, "/kubepods/podx") is None
     assert usage_of(cgroups, "/kubepods/pody") is None
 
 
@@ -55,10 +78,35 @@ def test_the_working_set_of_version_1_counts_the_children(tmp_path: Path) -> Non
     controllers = {name: tmp_path / name for name in ("cpu", "cpuacct", "memory", "pids")}
     cgroups = Cgroups(Hierarchies(1, controllers))
     stat = "inactive_file 1\ntotal_inactive_file 2000\ntotal_rss 10\n"
-    _files(tmp_path / "memory/podx", {"memory.usage_in_bytes": "1000", "memory.stat": stat})
+    no_limit = str((1 << 63) - 4096)
+    memory = {"memory.usage_in_bytes": "1000", "memory.stat": stat, "memory.limit_in_bytes": no_limit}
+    _files(tmp_path / "memory/podx", memory)
+    _files(tmp_path / "cpu/podx", {"cpu.stat": "nr_periods 9\nnr_throttled 4\nthrottled_time 6\n"})
     _files(tmp_path / "cpuacct/podx", {"cpuacct.usage": "12"})
     _files(tmp_path / "pids/podx", {"pids.current": "1"})
-    assert usage_of(cgroups, "/podx") == CgroupUsage(12, 1000, 0, 10, 0, 0, 1)
+    assert usage_of(cgroups, "/podx") == CgroupUsage(
+        cpu_nanoseconds=12, memory_usage_bytes=1000, working_set_bytes=0, rss_bytes=10, processes=1
+    )
+    assert throttling_of(cgroups, "/podx") == Throttling(9, 4, 6)
+    assert memory_limit(cgroups, "/podx") is None
+
+
+def test_a_whole_machine_of_version_2_is_measured_by_its_own_account(tmp_path: Path) -> None:
+    cgroups = Cgroups(Hierarchies(2, dict.fromkeys(("cpu", "memory", "pids"), tmp_path)))
+    _files(tmp_path, {"cpu.stat": "usage_usec 5\n", "memory.stat": "anon 300\ninactive_file 4096\n"})
+    usage, processes = machine_usage(cgroups, ROOT)
+    assert (usage.cpu_nanoseconds, usage.rss_bytes) == (5000, 300)
+    assert usage.working_set_bytes == usage.memory_usage_bytes - 4096 > 0
+    assert 0 < processes.current < processes.maximum
+    assert memory_bytes(cgroups, ROOT) == meminfo()["MemTotal"]
+
+
+def test_a_cgroup_that_stands_for_the_machine_has_what_it_is_limited_to(tmp_path: Path) -> None:
+    cgroups = Cgroups(Hierarchies(2, dict.fromkeys(("cpu", "memory", "pids"), tmp_path)))
+    _files(tmp_path / "nested", {"memory.max": "65536\n", "memory.current": "4096\n"})
+    _files(tmp_path / "nested", {"pids.max": "50\n", "pids.current": "7\n"})
+    assert memory_bytes(cgroups, "/nested") == 65536
+    assert machine_usage(cgroups, "/nested").processes == ProcessMeasurements(7, 50)
 
 
 def test_what_the_kernel_refuses_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

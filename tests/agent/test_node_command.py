@@ -129,6 +129,9 @@ def test_a_cluster_whose_node_is_this_machine(ground: Ground, kubectl_path: Path
         assert kubectl("logs", "web") == "up\n"
         assert kubectl("exec", "web", "--", "hostname") == "web\n"
         assert kubectl("exec", "-i", "web", "--", "cat", typed="to and fro") == "to and fro"
+        (name,) = kubectl("get", "nodes", "-o", "jsonpath={.items[*].metadata.name}").split()
+        row = kubectl("top", "node", name, "--no-headers").split()
+        assert row[0] == name and row[1].endswith("m") and row[3].endswith("Mi")
         up.process.send_signal(signal.SIGINT)
         assert up.process.stdout is not None
         said = up.process.stdout.read()

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -18,11 +18,14 @@ from fairlead.agent.cgroups.hierarchies import hierarchies
 from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.cgroups.probes import least_oom_score_adj
 from fairlead.agent.claims import claim
+from fairlead.agent.eviction import Evictions
 from fairlead.agent.images_seam import Images
 from fairlead.agent.kubelet_api.serving import serving_kubelet
 from fairlead.agent.kubelet_port import Serving, serving_of
 from fairlead.agent.lease import Lease
 from fairlead.agent.machine import machine
+from fairlead.agent.measuring.machine import ROOT, memory_bytes
+from fairlead.agent.measuring.measurer import Measurer
 from fairlead.agent.network_seam import PodNetwork
 from fairlead.agent.node_object import NodeIdentity, NodeObject
 from fairlead.agent.pods.events import PodEvents
@@ -30,6 +33,7 @@ from fairlead.agent.pods.place import Place
 from fairlead.agent.pods.sources import Sources
 from fairlead.agent.pods.streams import RealPodStreams
 from fairlead.agent.pods.worker import PodWorker
+from fairlead.agent.reclaiming import Reclaimer
 from fairlead.agent.runtimes.base import State
 from fairlead.agent.runtimes.oci.keeper import find_programs
 from fairlead.agent.runtimes.oci.runtime import OciRuntime
@@ -50,9 +54,12 @@ from fairlead.node.cgroups.values import CgroupValues
 from fairlead.node.conditions import NodeHealth
 from fairlead.node.configuration.errors import Stage, StartupError
 from fairlead.node.configuration.load import Configured, configure
+from fairlead.node.eviction.manager import MONITORING_SECONDS
+from fairlead.node.eviction.settings import eviction_settings
 from fairlead.node.oom import EXEMPT
 from fairlead.node.plan import NodeEvent, class_cgroups, node_plan
 from fairlead.node.startup import start_settings
+from fairlead.node.stats.measurements import NodeMeasurements
 
 #: How often the cgroups of QoS classes are corrected without a cause.
 CORRECTION_SECONDS: Final = 60.0
@@ -69,6 +76,10 @@ class AgentSettings:
     #: A KubeletConfiguration, and a kubelet's flags, which win over it.
     document: Obj = field(default_factory=dict)
     flags: Sequence[str] = ()
+    #: The cgroup that is the machine: with a memory limit of its own, a node that leaves the rest of the machine alone.
+    within: str = ROOT
+    #: How often the node measures what it uses; a kubelet leaves no choice, tests are in a hurry.
+    measure_seconds: float = MONITORING_SECONDS
 
 
 class NodeAgent:
@@ -79,7 +90,8 @@ class NodeAgent:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._api, self._identity = api, identity
         self._cgroups = Cgroups(hierarchies())
-        self._machine = machine(root)
+        self._within, self._measure_seconds = settings.within, settings.measure_seconds
+        self._machine = replace(machine(root), memory_bytes=memory_bytes(self._cgroups, settings.within))
         self._configured = _configured(settings, self._cgroups.hierarchies.version)
         config = self._configured.configuration
         self._plan = node_plan(self._configured, self._machine)
@@ -92,6 +104,8 @@ class NodeAgent:
         self._keepers, self._document = keepers, settings.document
         self._serving = serving_of(config, identity.ip)
         self._look = asyncio.Event()
+        self._pressures: Callable[[], Sequence[str]] = tuple
+        self._measured: Callable[[], NodeMeasurements | None] = lambda: None
         #: Set once the cluster knows of the node.
         self.registered = asyncio.Event()
 
@@ -120,9 +134,15 @@ class NodeAgent:
             place,
             pods,
             lambda: nodes.get(self._identity.name),
-            lambda: (),
+            lambda: self._pressures(),
             self._look.set,
         )
+        measurer = self._measurer(place, worker)
+        self._measured = lambda: measurer.last
+        evictions = Evictions(
+            eviction_settings(config), worker, measurer, Reclaimer(place, worker), node.look_again, node.tell
+        )
+        self._pressures = lambda: evictions.pressures
         await node.register()
         self.registered.set()
         node.tell(_STARTING, *self._plan.events)
@@ -140,8 +160,11 @@ class NodeAgent:
                 group.create_task(node.run(*frequencies), name="node status")
                 group.create_task(worker.run(), name="pods")
                 group.create_task(self._correct(worker), name="QoS cgroups")
+                group.create_task(measurer.run(), name="folders")
+                group.create_task(evictions.run(self._measure_seconds), name="evictions")
                 if self._serving is not None:
-                    group.create_task(self._serve(self._serving, RealPodStreams(worker, place, self._document)))
+                    streams = RealPodStreams(worker, place, self._document, self._measured)
+                    group.create_task(self._serve(self._serving, streams))
         finally:
             await worker.close()
             self._runtime.close()
@@ -157,9 +180,18 @@ class NodeAgent:
         return sum(status.state is State.RUNNING for status in self._runtime.containers())
 
     @property
+    def measured(self) -> NodeMeasurements | None:
+        """What was measured last; None: nothing yet."""
+        return self._measured()
+
+    @property
     def _kubepods(self) -> str:
         config = self._configured.configuration
         return path_of(kubepods(config.cgroup_root, per_qos=config.cgroups_per_qos), CgroupDriver.CGROUPFS)
+
+    def _measurer(self, place: Place, worker: PodWorker) -> Measurer:
+        system = {"runtime": self._keepers, "pods": self._kubepods}
+        return Measurer(place, self._within, system, lambda: worker.real_pods, self._measure_seconds)
 
     def _place(self, services: Iterable[Service]) -> Place:
         config = self._configured.configuration
@@ -193,7 +225,7 @@ class NodeAgent:
         warnings = []
         if (least := self._least_oom_score_adj) > EXEMPT:
             warnings.append(f"this machine refuses an oom_score_adj below {least}; containers get that instead")
-        return NodeHealth(warnings=warnings)
+        return NodeHealth(self._pressures(), warnings=warnings)
 
     def _enforce(self) -> None:
         if self._plan.problem:

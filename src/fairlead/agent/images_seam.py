@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from fairlead.node.eviction.candidates import DiskUsage
+
 
 class ImageConfig(Protocol):
     """What an image says of the containers that are made of it."""
@@ -62,4 +64,16 @@ class Images(Protocol):
 
     async def pull(self, reference: str, secrets: Sequence[Mapping[str, bytes]]) -> Image:
         """PullFailure says why not. Each is the data of a pull secret; what fits the image is tried."""
+        ...
+
+    def disk_usage(self) -> DiskUsage:
+        """What all images take."""
+        ...
+
+    def ids(self) -> Sequence[str]:
+        """Of all that are here."""
+        ...
+
+    async def remove(self, id_: str) -> None:
+        """Nothing happens to one that is in use, or gone already."""
         ...

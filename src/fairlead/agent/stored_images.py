@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 
 from fairlead.agent.images.credentials import keyring
-from fairlead.agent.images.errors import ImageError, InvalidReference, PullFailed
+from fairlead.agent.images.errors import ImageError, InUse, InvalidReference, NotStored, PullFailed
 from fairlead.agent.images.image import Image
 from fairlead.agent.images.store import ImageStore
 from fairlead.agent.images_seam import InvalidName, PullFailure
+from fairlead.node.eviction.candidates import DiskUsage
 
 
 class StoredImages:
@@ -30,3 +32,25 @@ class StoredImages:
             raise PullFailure(f"rpc error: code = {error.code} desc = {error}") from None
         except (ImageError, OSError, ValueError) as error:
             raise PullFailure(str(error)) from None
+
+    def disk_usage(self) -> DiskUsage:
+        with _readable():
+            found = self._store.disk_usage()
+        return DiskUsage(found.bytes, found.inodes)
+
+    def ids(self) -> Sequence[str]:
+        with _readable():
+            return [image.id for image in self._store.list()]
+
+    async def remove(self, id_: str) -> None:
+        with _readable(), suppress(InUse, NotStored):
+            await self._store.remove(id_)
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """A store that is damaged is to the node as a disk that is."""
+    try:
+        yield
+    except ImageError as error:
+        raise OSError(str(error)) from None

@@ -14,7 +14,7 @@ from fairlead.api.objects import Obj
 from fairlead.node.eviction.candidates import Candidate, PodUsage
 from fairlead.node.eviction.local_storage import Excess
 from fairlead.node.eviction.manager import EvictionState
-from fairlead.node.eviction.ranking import Overuse, disk_usage, measured
+from fairlead.node.eviction.ranking import Overuse, Usages, disk_usage, measured, ranked
 from fairlead.node.eviction.signals import (
     CONDITION,
     INODES,
@@ -128,6 +128,14 @@ def ranked_pod(
         _requested(candidate, RESOURCE[signal]),
         overuse(candidate.namespace) if overuse else 0.0,
     )
+
+
+def ranking(candidates: Iterable[Candidate], usages: Usages, signal: Signal, filesystems: FileSystems) -> Ranking:
+    """The order in which they go when that signal is low; what was not measured is shown as nothing."""
+    evictable = [each for each in candidates if not each.is_critical]
+    order = ranked(evictable, usages, signal, filesystems)
+    first = tuple(ranked_pod(each, usages.get(each.uid, PodUsage()), signal, filesystems) for each in order[:MOST_KEPT])
+    return Ranking(RESOURCE[signal], first, len(order) - len(first))
 
 
 def _requested(candidate: Candidate, resource: str) -> int:

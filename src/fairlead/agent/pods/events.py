@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from fairlead.api.builtin import PODS
-from fairlead.api.event_types import NORMAL
+from fairlead.api.event_types import NORMAL, WARNING
 from fairlead.api.pods import Pod
 from fairlead.api.references import reference
 from fairlead.client.events import EventRecorder
 from fairlead.node.container_sync import Note
+from fairlead.node.eviction.messages import EVICTED
 from fairlead.runtime.clock import monotonic
 from fairlead.runtime.token_bucket import TokenBucket
 
@@ -26,3 +27,7 @@ class PodEvents:
             if note.type == NORMAL and self._limit is not None and not self._limit.take(monotonic()):
                 continue
             self._recorder.event(reference(pod, PODS, note.path), note.type, note.reason, note.message)
+
+    def evicted(self, pod: Pod, message: str, annotations: Mapping[str, str]) -> None:
+        """Annotations tell what counted."""
+        self._recorder.event(reference(pod, PODS), WARNING, EVICTED, message, annotations=annotations)

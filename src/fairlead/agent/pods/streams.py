@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -23,8 +23,12 @@ from fairlead.runtime.streaming.remote_command import Wanted
 class RealPodStreams:
     """Containers go by the IDs in statuses: NAME://ID."""
 
-    def __init__(self, worker: PodWorker, place: Place, configuration: Obj) -> None:
+    def __init__(
+        self, worker: PodWorker, place: Place, configuration: Obj, measured: Callable[[], NodeMeasurements | None]
+    ) -> None:
+        """`measured` has what was measured last."""
         self._worker, self._place, self._configuration = worker, place, configuration
+        self._measured = measured
 
     def pods(self) -> Iterable[Encoded]:
         return [encoded(real.manifest) for real in self._worker.real_pods]
@@ -70,7 +74,7 @@ class RealPodStreams:
             raise
 
     async def measure(self) -> NodeMeasurements | None:
-        return None
+        return self._measured()
 
     def configuration(self) -> Obj:
         return self._configuration

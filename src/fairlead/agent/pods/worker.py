@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
 from typing import Final
 
@@ -77,6 +77,10 @@ class PodWorker:
     def admitted(self) -> Sequence[Obj]:
         """The pods that this node has taken and that have not ended."""
         return list(self._admitted.values())
+
+    @property
+    def admitted_uids(self) -> Set[str]:
+        return self._admitted.keys()
 
     async def run(self) -> None:
         """Until cancelled. The informer must be running."""

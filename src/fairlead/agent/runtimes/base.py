@@ -194,6 +194,10 @@ class Runtime(Protocol):
         """Where conmon's clients attach to the container's own streams."""
         ...
 
+    def writable_layer(self, id_: str) -> Path:
+        """Where on this machine lies what the container writes to its root file system."""
+        ...
+
     async def wait(self, id_: str) -> int:
         """Its exit code, once it has ended."""
         ...

@@ -196,6 +196,9 @@ class OciRuntime:
     def attach_folder(self, id_: str) -> Path:
         return self._layout.container(id_).folder
 
+    def writable_layer(self, id_: str) -> Path:
+        return self._layout.container(id_).upper
+
     async def wait(self, id_: str) -> int:
         while self._known(id_).state is not State.EXITED:
             await self._changed(id_)

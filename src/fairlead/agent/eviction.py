@@ -1,0 +1,123 @@
+"""Keeps the node from running out of memory, disk, inodes or process IDs: it looks every few seconds, and ends pods.
+
+    measured ─▶ a pass of `node.eviction` ─▶ freed on the node, measured again ─▶ pods evicted ─▶ they are gone
+        ▲                                                                                             │
+        └─────────────────────────────────────────────────────────────────────────────────────────────┘
+
+What goes wrong in one pass is tried again in the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+from fairlead.agent.measuring.measurer import Measurer
+from fairlead.agent.pods.worker import PodWorker
+from fairlead.agent.reclaiming import Reclaimer
+from fairlead.api.event_types import WARNING
+from fairlead.node.eviction.candidates import candidate
+from fairlead.node.eviction.manager import (
+    CLEANUP_SECONDS,
+    Eviction,
+    EvictionInputs,
+    EvictionState,
+    PassOutcome,
+    eviction_pass,
+)
+from fairlead.node.eviction.measured import node_stats, pod_usage
+from fairlead.node.eviction.messages import THRESHOLD_MET, attempting_to_reclaim
+from fairlead.node.eviction.settings import EvictionSettings
+from fairlead.node.eviction.signals import Signal
+from fairlead.node.evidence import RANKING, STORAGE_USE, StorageUse, annotation, ranking
+from fairlead.node.grace_periods import stop_timeout
+from fairlead.node.plan import NodeEvent
+from fairlead.node.pod_lifecycle import PodKill
+from fairlead.node.stats.measurements import NodeMeasurements
+from fairlead.runtime.clock import monotonic, now
+
+log = logging.getLogger(__name__)
+
+
+class Evictions:
+    """`pressed` is called when the node shows other conditions, `tell` with what there is to say of it."""
+
+    def __init__(
+        self,
+        settings: EvictionSettings,
+        worker: PodWorker,
+        measurer: Measurer,
+        reclaimer: Reclaimer,
+        pressed: Callable[[], None],
+        tell: Callable[[NodeEvent], None],
+    ) -> None:
+        self._settings, self._worker, self._measurer = settings, worker, measurer
+        self._reclaimer, self._pressed, self._tell = reclaimer, pressed, tell
+        self._state = EvictionState()
+        self._doomed: frozenset[str] = frozenset()  # uids of those that the last pass has ended
+        self._wait_until = 0.0
+
+    @property
+    def pressures(self) -> Sequence[str]:
+        """The conditions that the node shows."""
+        return self._state.conditions
+
+    async def run(self, seconds: float) -> None:
+        """Measure and look so often; until cancelled."""
+        while True:
+            try:
+                await self._look()
+            except OSError as error:
+                log.warning("what this node is short of cannot be found out, trying again: %s", error)
+            await asyncio.sleep(seconds)
+
+    async def _look(self) -> None:
+        measured = await self._measurer.measure()
+        await self._reclaimer.notice()
+        if monotonic() < self._wait_until and self._doomed & self._worker.admitted_uids:
+            return  # what they use is there again only when they are gone
+        before, filesystems = self._state.conditions, self._measurer.file_systems
+        usages = {pod.uid: pod_usage(pod) for pod in measured.pods}
+        begun = self._measurer.pods_with_containers  # also those of which nothing runs now: they count as the worst
+        candidates = [candidate(pod) for pod in self._worker.admitted if pod["metadata"]["uid"] in begun]
+        inputs = EvictionInputs.of_pods(filesystems, candidates, usages)
+        outcome = await self._pass(measured, inputs)
+        self._state = outcome.state
+        if set(self._state.conditions) != set(before):
+            self._pressed()
+        if outcome.starved_resource:
+            self._tell(NodeEvent(WARNING, THRESHOLD_MET, attempting_to_reclaim(outcome.starved_resource)))
+        doomed = set()
+        for eviction in outcome.evictions:
+            evidence = {}
+            if eviction.excess is not None:
+                evidence[STORAGE_USE] = annotation(StorageUse.of(eviction.excess))
+            else:
+                evidence[RANKING] = annotation(ranking(candidates, usages, Signal(eviction.signal), filesystems))
+            if self._evict(eviction, evidence):
+                doomed.add(eviction.candidate.uid)
+        self._doomed, self._wait_until = frozenset(doomed), monotonic() + CLEANUP_SECONDS
+
+    async def _pass(self, measured: NodeMeasurements, inputs: EvictionInputs) -> PassOutcome:
+        stats = node_stats(measured, inputs.filesystems)
+        running_pass = eviction_pass(self._settings, self._state, stats, inputs, monotonic())
+        try:
+            wanted = next(running_pass)
+            while True:
+                await self._reclaimer.reclaim(wanted)
+                after = node_stats(await self._measurer.measure(), inputs.filesystems)
+                wanted = running_pass.send(after)
+        except StopIteration as ended:
+            outcome: PassOutcome = ended.value
+        return outcome
+
+    def _evict(self, eviction: Eviction, evidence: Mapping[str, str]) -> bool:
+        """Whether it goes for that, and not for something else already."""
+        uid, stop_seconds = eviction.candidate.uid, stop_timeout(eviction.grace_seconds)
+        kill = PodKill(eviction.status(), eviction.condition(), stop_seconds, now())
+        real = self._worker.real_pod(uid)
+        if real is None or not self._worker.evict(uid, kill):
+            return False
+        real.place.events.evicted(real.pod, eviction.message, {**(eviction.annotations or {}), **evidence})
+        return True

@@ -1,0 +1,83 @@
+"""How much folders take: layers that containers write to, their logs, their volumes.
+
+A container may fill its volume with millions of files, so folders are walked beside everything else, and the longer it
+took the longer it is until the next time. Files with several names count once, other file systems and the targets of
+links do not. Source: pkg/volume/util/fs, cadvisor.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from fairlead.node.eviction.candidates import DiskUsage
+from fairlead.runtime.clock import monotonic
+
+#: So many times as long as a walk took nobody walks there again.
+_REST: Final = 20.0
+_BLOCK_BYTES: Final = 512
+#: Beyond so many files with several names, each name counts.
+_MOST_LINKED: Final = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Walked:
+    usage: DiskUsage
+    again_at: float
+
+
+class Folders:
+    """What is known of those that were walked."""
+
+    def __init__(self) -> None:
+        self._walked: dict[Path, _Walked] = {}
+
+    def usage(self, folder: Path) -> DiskUsage | None:
+        """None: it was not walked yet."""
+        found = self._walked.get(folder)
+        return found.usage if found is not None else None
+
+    def walk(self, folders: Iterable[Path]) -> None:
+        """Walk those for which it is time, and forget all others. It takes as long as it takes: call it in a thread."""
+        before, wanted = self._walked, list(folders)
+        self._walked = {folder: before[folder] for folder in wanted if folder in before}
+        for folder in wanted:
+            known, began = before.get(folder), monotonic()
+            if known is None or began >= known.again_at:
+                usage, ended = disk_usage(folder), monotonic()
+                self._walked[folder] = _Walked(usage, ended + (ended - began) * _REST)
+
+
+def disk_usage(folder: Path) -> DiskUsage:
+    """Of the folder and all that is below it; what goes away meanwhile is not counted."""
+    try:
+        root = os.lstat(folder)
+    except OSError:
+        return DiskUsage(0, 0)
+    used, inodes = root.st_blocks * _BLOCK_BYTES, 1
+    linked: set[int] = set()
+    pending = [str(folder)]
+    while pending:
+        for entry in _entries(pending.pop()):
+            try:
+                found = entry.stat(follow_symlinks=False)
+            except OSError:
+                continue
+            if found.st_dev != root.st_dev or found.st_ino in linked:
+                continue
+            used, inodes = used + found.st_blocks * _BLOCK_BYTES, inodes + 1
+            if stat.S_ISDIR(found.st_mode):
+                pending.append(entry.path)
+            elif found.st_nlink > 1 and len(linked) < _MOST_LINKED:
+                linked.add(found.st_ino)
+    return DiskUsage(used, inodes)
+
+
+def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
+    with suppress(OSError), os.scandir(folder) as entries:
+        yield from entries

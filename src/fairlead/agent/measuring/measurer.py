@@ -1,0 +1,137 @@
+"""Measures the machine and all pods, in threads; folders, which may be large, beside everything else."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping, Sequence, Set
+from functools import partial
+from itertools import chain
+
+from fairlead.agent.cgroups.usage import memory_limit, usage_of
+from fairlead.agent.measuring.file_systems import file_system, layout, part_of
+from fairlead.agent.measuring.folders import Folders
+from fairlead.agent.measuring.machine import machine_usage, memory_bytes, started_at
+from fairlead.agent.measuring.pods import MeasuredPod, PodMeter, memory_measurements
+from fairlead.agent.measuring.rates import Rates
+from fairlead.agent.pods.place import Place
+from fairlead.agent.pods.real_pod import RealPod
+from fairlead.agent.runtimes.base import ContainerStatus, State
+from fairlead.node.eviction.candidates import DiskUsage
+from fairlead.node.eviction.signals import FileSystems
+from fairlead.node.stats.measurements import (
+    ContainerMeasurements,
+    CpuMeasurements,
+    FilesystemMeasurements,
+    NodeMeasurements,
+    PodMeasurements,
+)
+from fairlead.runtime.clock import now
+from fairlead.runtime.offload import offload
+
+
+class Measurer:
+    """`cgroup` is that of the machine; `system` are cgroups by the names under which they are shown."""
+
+    def __init__(
+        self,
+        place: Place,
+        cgroup: str,
+        system: Mapping[str, str],
+        pods: Callable[[], Sequence[RealPod]],
+        seconds: float,
+    ) -> None:
+        """`pods` are those that are looked after; `seconds`: how often anybody measures."""
+        self._place, self._cgroup, self._system, self._pods = place, cgroup, system, pods
+        self._seconds = seconds
+        self._cpus = len(os.sched_getaffinity(0))
+        self._images = place.root / "images"
+        self._known: dict[str, MeasuredPod] = {}  # by uid
+        self._folders, self._rates = Folders(), Rates(seconds / 2)
+        self._started_at = started_at()
+        self._look = asyncio.Lock()
+        #: None: nothing yet.
+        self.last: NodeMeasurements | None = None
+
+    async def run(self) -> None:
+        """Walk folders, until cancelled; whoever wants to know calls `measure`."""
+        while True:
+            running = [pod.folders(statuses, self._place.runtime) for pod, statuses in self._running()]
+            await offload(partial(self._folders.walk, list(chain.from_iterable(running))), is_long=True)
+            await asyncio.sleep(self._seconds)
+
+    async def measure(self) -> NodeMeasurements:
+        """Everything, now; of folders what was found the last time."""
+        async with self._look:
+            running, at = self._running(), now()
+            self.last = await asyncio.to_thread(self._measured, running, at)
+            return self.last
+
+    @property
+    def file_systems(self) -> FileSystems:
+        return layout(self._place.root, self._images)
+
+    @property
+    def pods_with_containers(self) -> Set[str]:
+        """Their uids, whether anything runs or not."""
+        return {status.pod_uid for status in self._place.runtime.containers()}
+
+    def _running(self) -> list[tuple[MeasuredPod, list[ContainerStatus]]]:
+        """The pods of which something runs, with what that is."""
+        running: dict[str, list[ContainerStatus]] = {}
+        for status in self._place.runtime.containers():
+            if status.state is State.RUNNING:
+                running.setdefault(status.pod_uid, []).append(status)
+        before, self._known = self._known, {}
+        for real in self._pods():
+            uid = real.pod.metadata.uid
+            if uid in running:
+                pod = before.get(uid)
+                self._known[uid] = pod if pod is not None and pod.manifest is real.manifest else MeasuredPod.of(real)
+        return [(pod, running[uid]) for uid, pod in self._known.items()]
+
+    def _measured(self, running: Sequence[tuple[MeasuredPod, list[ContainerStatus]]], at: float) -> NodeMeasurements:
+        cgroups = self._place.cgroups
+        self._rates.begin()
+        nodefs = file_system(self._place.root)
+        meter = PodMeter(cgroups, self._place.runtime, self._folders, self._rates, nodefs, at)
+        measured = (meter.measured(pod, statuses) for pod, statuses in running)
+        pods = tuple(pod for pod in measured if pod is not None)
+        machine, capacity = machine_usage(cgroups, self._cgroup), memory_bytes(cgroups, self._cgroup)
+        return NodeMeasurements(
+            name=self._place.node_name,
+            started_at=self._started_at,
+            measured_at=at,
+            cpu=self._cpu(self._cgroup, machine.usage.cpu_nanoseconds, at),
+            memory=memory_measurements(machine.usage, capacity),
+            processes=machine.processes,
+            nodefs=nodefs,
+            imagefs=self._imagefs(nodefs),
+            containerfs=part_of(nodefs, _layers(pods)),
+            system_containers=tuple(self._system_containers(at)),
+            pods=pods,
+            window_seconds=self._seconds,
+            cpus=self._cpus,
+        )
+
+    def _imagefs(self, nodefs: FilesystemMeasurements) -> FilesystemMeasurements:
+        whole = file_system(self._images) if self.file_systems is FileSystems.SPLIT else nodefs
+        return part_of(whole, self._place.images.disk_usage())
+
+    def _system_containers(self, at: float) -> list[ContainerMeasurements]:
+        cgroups, found = self._place.cgroups, []
+        for name, cgroup in self._system.items():
+            if (usage := usage_of(cgroups, cgroup)) is not None:
+                cpu = self._cpu(cgroup, usage.cpu_nanoseconds, at)
+                memory = memory_measurements(usage, memory_limit(cgroups, cgroup))
+                found.append(ContainerMeasurements(name, self._started_at, cpu, memory, cgroup=cgroup))
+        return found
+
+    def _cpu(self, cgroup: str, nanoseconds: int, at: float) -> CpuMeasurements:
+        return CpuMeasurements(self._rates.nano_cores(cgroup, nanoseconds, at, self._started_at), nanoseconds)
+
+
+def _layers(pods: Sequence[PodMeasurements]) -> DiskUsage:
+    """What running containers have written to their layers."""
+    layers = [container.rootfs for pod in pods for container in pod.containers if container.rootfs is not None]
+    return DiskUsage(sum(layer.used for layer in layers), sum(layer.inodes_used or 0 for layer in layers))

@@ -1,0 +1,56 @@
+"""What a node frees when it is short of disk, before any pod has to go: logs of pods that have ended (the rest of them
+is gone already), and images that no container is made of.
+
+Of a container that is started again and again one earlier run is kept, as a kubelet keeps one; and an image that came
+only just now is somebody's who is about to start. Sources: pkg/kubelet/kuberuntime/kuberuntime_gc.go,
+pkg/kubelet/images/image_gc_manager.go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Iterable
+
+from fairlead.agent.pods.place import Place
+from fairlead.agent.pods.real_pod import remove_logs
+from fairlead.agent.pods.worker import PodWorker
+from fairlead.node.eviction.reclaim import Reclaim
+from fairlead.runtime.clock import monotonic
+
+
+class Reclaimer:
+    def __init__(self, place: Place, worker: PodWorker) -> None:
+        self._place, self._worker = place, worker
+        self._least_age = place.configured.configuration.image_minimum_gc_age
+        self._since: dict[str, float] | None = None  # by id of an image: when it was noticed first
+
+    async def notice(self) -> None:
+        """Look which images are there; of those that are there at the start nobody knows since when."""
+        moment = monotonic() if self._since is not None else -math.inf
+        known, ids = self._since or {}, await asyncio.to_thread(self._place.images.ids)
+        self._since = {id_: known.get(id_, moment) for id_ in ids}
+
+    async def reclaim(self, wanted: Iterable[Reclaim]) -> None:
+        for each in wanted:
+            if each is Reclaim.DELETE_UNUSED_CONTAINERS:
+                await asyncio.to_thread(self._remove_logs, self._ended())
+            else:
+                await self._remove_images()
+
+    def _ended(self) -> set[str]:
+        """The uids of those pods that have logs and nothing else."""
+        folders = (self._place.root / "logs").glob("*_*_*")
+        living = {real.pod.metadata.uid for real in self._worker.real_pods if not real.pod.is_finished}
+        return {folder.name.rpartition("_")[2] for folder in folders} - living - self._worker.admitted_uids
+
+    def _remove_logs(self, uids: Iterable[str]) -> None:
+        for uid in uids:
+            remove_logs(self._place, uid)
+
+    async def _remove_images(self) -> None:
+        await self.notice()
+        used = {status.image_id for status in self._place.runtime.containers()}
+        for id_, since in (self._since or {}).items():
+            if id_ not in used and monotonic() - since >= self._least_age:
+                await self._place.images.remove(id_)

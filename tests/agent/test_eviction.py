@@ -1,0 +1,143 @@
+"""A real node that is short of something; so little is its own that the machine never is."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from fairlead.agent import linux
+from fairlead.api.builtin import EVENTS, NODES
+from fairlead.api.objects import Obj
+from tests.agent.machine import in_loop, real_containers, until
+from tests.agent.oci_node import IMAGE, NODE, FolderImage, RealNode, is_phase, is_running, manifest, real_node
+
+pytestmark = real_containers
+
+MIB = 1 << 20
+
+
+def _condition(node: Obj, kind: str) -> tuple[str, str]:
+    return next((each["status"], each["reason"]) for each in node["status"]["conditions"] if each["type"] == kind)
+
+
+async def _evicted(node: RealNode, name: str) -> str:
+    """The message of a pod that was evicted, in its status and in its event."""
+    status = (await node.until(name, is_phase("Failed"), seconds=40))["status"]
+    assert status["reason"] == "Evicted"
+    await node.told(name, "Evicted", status["message"])
+    return str(status["message"])
+
+
+async def _events_of_node(node: RealNode) -> set[tuple[str, str]]:
+    events = [event.obj() for event in (await node.api.list(EVENTS, "default")).items]
+    return {(each["reason"], each["message"]) for each in events if each["involvedObject"]["kind"] == "Node"}
+
+
+def _writer(name: str, mib: int, target: str = "/x", **resources: Obj) -> Obj:
+    pod = manifest(name, "sh", "-c", f"dd if=/dev/zero of={target} bs=1M count={mib}; sleep 1000")
+    pod["spec"]["containers"][0]["resources"] = resources
+    return pod
+
+
+def _with_volume(pod: Obj, source: Obj) -> Obj:
+    pod["spec"]["volumes"] = [{"name": "v", "emptyDir": source}]
+    pod["spec"]["containers"][0]["volumeMounts"] = [{"name": "v", "mountPath": "/v"}]
+    return pod
+
+
+@in_loop
+async def test_a_full_disk_costs_the_pod_that_filled_it(tmp_path: Path) -> None:
+    (tmp_path / "root").mkdir()
+    linux.mount("tmpfs", tmp_path / "root", "tmpfs", 0, "size=96m")
+    document = {"evictionHard": {"nodefs.available": "30Mi"}}
+    async with real_node(tmp_path, document) as node:
+        await node.create(manifest("idle", "sleep", "1000"))
+        await node.until("idle", is_running)
+        node.images.here["test/new:1"] = FolderImage([tmp_path / "rootfs"], id="sha256:" + "2" * 64)
+        await node.create(_writer("filler", 80))
+        message = await _evicted(node, "filler")
+        said = r"The node was low on resource: ephemeral-storage\. Threshold quantity: 30Mi, available: \d+Ki\. "
+        offender = r"Container c was using 8\d+[KM]i, request is 0, has larger consumption of ephemeral-storage\. "
+        assert re.fullmatch(f"{said}({offender})?", message), message
+        conditions = (await node.pod("filler"))["status"]["conditions"]
+        target = next(each for each in conditions if each["type"] == "DisruptionTarget")
+        assert (target["reason"], target["message"]) == ("TerminationByKubelet", message)
+        found = (await node.api.get(NODES, NODE)).obj()
+        assert _condition(found, "DiskPressure") == ("True", "KubeletHasDiskPressure")
+        attempt = ("EvictionThresholdMet", "Attempting to reclaim ephemeral-storage")
+        assert attempt in await _events_of_node(node)
+        assert is_running(await node.pod("idle"))
+        assert "test/new:1" in node.images.here  # somebody may be about to start it
+        late = manifest("late", "sleep", "1000", spec={"nodeName": NODE})
+        await node.create(late)
+        refused = (await node.until("late", is_phase("Failed")))["status"]
+        assert refused["message"] == "Pod was rejected: The node had condition: [DiskPressure]. "
+        assert refused["reason"] == "Evicted"
+
+
+@in_loop
+async def test_unused_images_and_logs_of_ended_pods_go_before_pods(tmp_path: Path) -> None:
+    (tmp_path / "root").mkdir()
+    linux.mount("tmpfs", tmp_path / "root", "tmpfs", 0, "size=96m")
+    document = {"evictionHard": {"nodefs.available": "30Mi"}, "imageMinimumGCAge": "0s"}
+    async with real_node(tmp_path, document) as node:
+        node.images.here["test/unused:1"] = FolderImage([tmp_path / "rootfs"], id="sha256:" + "2" * 64)
+        await node.create(manifest("idle", "sleep", "1000"))
+        await node.until("idle", is_running)
+        chatty = ["dd", "if=/dev/zero", "bs=1M", "count=80"]
+        await node.create(manifest("chatty", *chatty, spec={"restartPolicy": "Never"}))
+        await node.until("chatty", lambda pod: pod["status"].get("phase") in ("Failed", "Succeeded"), seconds=40)
+        await until(lambda: "test/unused:1" not in node.images.here)
+        await until(lambda: not list(node.root.glob("logs/*_chatty_*")))
+        await node.measured(lambda now: now.nodefs is not None and now.nodefs.available > 60 * MIB)
+        assert IMAGE in node.images.here
+        assert is_running(await node.pod("idle"))
+
+
+@in_loop
+async def test_limits_of_local_storage_hold_without_any_shortage(tmp_path: Path) -> None:
+    async with real_node(tmp_path) as node:
+        one = {"ephemeral-storage": "1Mi"}
+        await node.create(_with_volume(_writer("volume", 3, "/v/x"), {"sizeLimit": "1Mi"}))
+        await node.create(_with_volume(_writer("pod", 3, "/v/x", limits=one), {}))
+        layer = _writer("layer", 3, limits=one)
+        layer["spec"]["containers"].append({"name": "roomy", "image": IMAGE, "command": ["sleep", "1000"]})
+        layer["spec"]["containers"][1]["resources"] = {"limits": {"ephemeral-storage": "1Gi"}}
+        await node.create(layer)
+        await node.create(_with_volume(_writer("fits", 1, "/v/x"), {"sizeLimit": "8Mi"}))
+        assert await _evicted(node, "volume") == 'Usage of EmptyDir volume "v" exceeds the limit "1Mi". '
+        total = "Pod ephemeral local storage usage exceeds the total limit of containers 1Mi. "
+        assert await _evicted(node, "pod") == total
+        assert await _evicted(node, "layer") == 'Container c exceeded its local ephemeral storage limit "1Mi". '
+        assert is_running(await node.pod("fits"))
+        conditions = (await node.pod("volume"))["status"]["conditions"]
+        assert "DisruptionTarget" not in {each["type"] for each in conditions}
+
+
+@in_loop
+async def test_short_of_memory_the_one_that_uses_more_than_it_requested_goes(tmp_path: Path) -> None:
+    document = {"evictionHard": {"memory.available": "80Mi"}, "evictionPressureTransitionPeriod": "3s"}
+    async with real_node(tmp_path, document, memory_bytes=160 * MIB) as node:
+        await node.create(_holder("modest", 30, "60Mi"))
+        await node.until("modest", is_running)
+        await node.create(_holder("greedy", 50, "10Mi"))
+        message = await _evicted(node, "greedy")
+        said = r"The node was low on resource: memory\. Threshold quantity: 80Mi, available: \d+Ki\. "
+        offender = r"Container c was using \d+[KM]i, request is 10Mi, has larger consumption of memory\. "
+        assert re.fullmatch(said + offender, message), message
+        assert ("EvictionThresholdMet", "Attempting to reclaim memory") in await _events_of_node(node)
+        assert ("NodeHasInsufficientMemory", f"Node {NODE} status is now: NodeHasInsufficientMemory") in (
+            await _events_of_node(node)
+        )
+        await node.create(_holder("after", 1, "1Mi"))
+        await node.until("after", is_running, seconds=40)  # the shortage is over, and its taint gone
+        found = (await node.api.get(NODES, NODE)).obj()
+        assert _condition(found, "MemoryPressure") == ("False", "KubeletHasSufficientMemory")
+        assert is_running(await node.pod("modest"))
+
+
+def _holder(name: str, mib: int, request: str) -> Obj:
+    """It holds so much memory: tail keeps what might be the last lines."""
+    pod = manifest(name, "sh", "-c", f"(head -c {mib * MIB} /dev/zero; sleep 1000) | tail")
+    pod["spec"]["containers"][0]["resources"] = {"requests": {"memory": request}}
+    return pod
