@@ -23,7 +23,8 @@ from fairlead.agent.kubelet_api.serving import serving_kubelet
 from fairlead.agent.kubelet_port import Serving, serving_of
 from fairlead.agent.lease import Lease
 from fairlead.agent.machine import machine
-from fairlead.agent.network_seam import PodNetwork
+from fairlead.agent.network_choice import Networking
+from fairlead.agent.network_seam import NetworkFailed
 from fairlead.agent.node_object import NodeIdentity, NodeObject
 from fairlead.agent.pods.events import PodEvents
 from fairlead.agent.pods.place import Place
@@ -57,6 +58,9 @@ from fairlead.node.startup import start_settings
 #: How often the cgroups of QoS classes are corrected without a cause.
 CORRECTION_SECONDS: Final = 60.0
 KEEPERS: Final = "fairlead-conmon"
+_NETWORK_NOT_READY: Final = (
+    "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:"
+)
 _STARTING: Final = NodeEvent("Normal", "Starting", "Starting kubelet.")
 
 log = logging.getLogger(__name__)
@@ -74,7 +78,7 @@ class AgentSettings:
 class NodeAgent:
     """Use `run`; StartupError for what a kubelet would not start with."""
 
-    def __init__(self, api: Api, settings: AgentSettings, images: Images, network: PodNetwork) -> None:
+    def __init__(self, api: Api, settings: AgentSettings, images: Images, networking: Networking) -> None:
         identity, root = settings.identity, settings.root
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._api, self._identity = api, identity
@@ -87,7 +91,8 @@ class NodeAgent:
         keepers = path_of((*kubepods(config.cgroup_root)[:-1], KEEPERS), CgroupDriver.CGROUPFS)
         self._runtime = OciRuntime(root, find_programs(), self._cgroups, keepers, least)
         self._recorder = EventRecorder(api, "kubelet", host=identity.name)
-        self._images, self._network, self._root = images, network, root
+        self._images, self._network, self._root = images, networking(config), root
+        self._network_failure = ""
         self._least_oom_score_adj = least
         self._keepers, self._document = keepers, settings.document
         self._serving = serving_of(config, identity.ip)
@@ -131,6 +136,7 @@ class NodeAgent:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._recorder.run(), name="events")
                 group.create_task(nodes.run(), name="own node")
+                group.create_task(self._connect(node), name="network")
                 group.create_task(services.run(), name="services")
                 await nodes.synced()
                 await services.synced()
@@ -145,6 +151,15 @@ class NodeAgent:
         finally:
             await worker.close()
             self._runtime.close()
+
+    async def _connect(self, node: NodeObject) -> None:
+        """The network of pods, until cancelled. A node without is not ready, and goes on with what runs."""
+        try:
+            await self._network.run()
+        except NetworkFailed as failure:
+            self._network_failure = f"{_NETWORK_NOT_READY}{failure}"
+            log.warning("%s", self._network_failure)
+            node.look_again()
 
     async def _serve(self, serving: Serving, streams: RealPodStreams) -> None:
         """The kubelet's API, until cancelled."""
@@ -190,10 +205,10 @@ class NodeAgent:
         )
 
     def _health(self) -> NodeHealth:
-        warnings = []
+        warnings = list(self._network.problems)
         if (least := self._least_oom_score_adj) > EXEMPT:
             warnings.append(f"this machine refuses an oom_score_adj below {least}; containers get that instead")
-        return NodeHealth(warnings=warnings)
+        return NodeHealth(errors=[self._network_failure] if self._network_failure else (), warnings=warnings)
 
     def _enforce(self) -> None:
         if self._plan.problem:
