@@ -26,6 +26,7 @@ from fairlead.cli.main import main
 from fairlead.client.http import HttpApi
 from fairlead.client.kubeconfig import load
 from tests.agent.machine import in_loop, own_cgroup, real_containers, root_file_system
+from tests.agent.network.nodes import eventually
 from tests.agent.oci_node import IMAGE, is_phase, manifest
 from tests.processes import fairlead_up
 
@@ -119,12 +120,15 @@ def test_a_cluster_whose_node_is_this_machine(ground: Ground, kubectl_path: Path
             async with HttpApi(load(up.kubeconfig)) as api:
                 await api.create(PODS, manifest("web", "sh", "-c", "echo up; sleep 1000"), "default")
                 await _all_are(api, "Running", 1)
+                done = manifest("done", "echo", "last words", spec={"restartPolicy": "Never"})
+                await api.create(PODS, done, "default")
+                while (await api.get(PODS, "done", "default")).obj()["status"]["phase"] != "Succeeded":  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
 
         def kubectl(*words: str, typed: str = "") -> str:
             command = [str(kubectl_path), "--kubeconfig", str(up.kubeconfig), *words]
             done = subprocess.run(command, input=typed, capture_output=True, text=True, timeout=60)
-            assert done.returncode == 0, done.stderr
-            return done.stdout
+            return done.stdout + done.stderr
 
         run_a_pod()
         assert kubectl("logs", "web") == "up\n"
@@ -134,6 +138,9 @@ def test_a_cluster_whose_node_is_this_machine(ground: Ground, kubectl_path: Path
         assert up.process.stdout is not None
         said = up.process.stdout.read()
         assert "Stopped. 1 container run on; fairlead node reset would end them." in said.splitlines()
+    with fairlead_up(ground.folder / "data", *options):
+        eventually(lambda: kubectl("logs", "done") == "last words\n")
+        assert kubectl("logs", "web") == "up\n"
     assert ground.reset() == "Removed 1 pod, 1 container.\n"
     assert ground.is_clean()
 

@@ -27,6 +27,7 @@ from fairlead.agent.network_choice import Networking
 from fairlead.agent.network_seam import NetworkFailed
 from fairlead.agent.node_object import NodeIdentity, NodeObject
 from fairlead.agent.pods.events import PodEvents
+from fairlead.agent.pods.log_rotation import LogPolicy, LogRotation
 from fairlead.agent.pods.place import Place
 from fairlead.agent.pods.sources import Sources
 from fairlead.agent.pods.streams import RealPodStreams
@@ -90,6 +91,7 @@ class NodeAgent:
         least = least_oom_score_adj()
         keepers = path_of((*kubepods(config.cgroup_root)[:-1], KEEPERS), CgroupDriver.CGROUPFS)
         self._runtime = OciRuntime(root, find_programs(), self._cgroups, keepers, least)
+        self._log_rotation = LogRotation(self._runtime, LogPolicy.of(config))
         self._recorder = EventRecorder(api, "kubelet", host=identity.name)
         self._images, self._network, self._root = images, networking(config), root
         self._network_failure = ""
@@ -145,6 +147,7 @@ class NodeAgent:
                 frequencies = config.node_status_update_frequency, config.node_status_report_frequency
                 group.create_task(node.run(*frequencies), name="node status")
                 group.create_task(worker.run(), name="pods")
+                group.create_task(self._log_rotation.run(), name="log rotation")
                 group.create_task(self._correct(worker), name="QoS cgroups")
                 if self._serving is not None:
                     group.create_task(self._serve(self._serving, RealPodStreams(worker, place, self._document)))

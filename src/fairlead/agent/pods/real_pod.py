@@ -16,6 +16,7 @@ from fairlead.agent.pods.downward import DownwardApi
 from fairlead.agent.pods.environment import CannotConfigure, environment
 from fairlead.agent.pods.errands import Errands
 from fairlead.agent.pods.files import hostname_of, system_mounts
+from fairlead.agent.pods.log_rotation import remove_log
 from fairlead.agent.pods.place import Place
 from fairlead.agent.pods.probing import Probes, Told
 from fairlead.agent.pods.requests_to_pods import Asker
@@ -227,7 +228,7 @@ class RealPod:
         for status in self.place.runtime.containers():
             if (status.pod_uid, status.name) == (uid, name) and status.attempt < attempt - 1:
                 await self.place.runtime.remove(status.id)
-                status.log.unlink(missing_ok=True)
+                remove_log(status.log)
 
     async def _run_post_start(self, container: Container, hook: Obj, id_: str, *, is_init: bool) -> None:
         """A hook that fails ends the container."""
