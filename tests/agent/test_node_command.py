@@ -28,7 +28,7 @@ from fairlead.client.kubeconfig import load
 from tests.agent.machine import in_loop, own_cgroup, real_containers, root_file_system
 from tests.agent.network.nodes import eventually
 from tests.agent.oci_node import IMAGE, is_phase, manifest
-from tests.processes import fairlead_up
+from tests.processes import fairlead_up, free_port
 
 pytestmark = real_containers
 
@@ -197,6 +197,28 @@ def test_a_node_says_what_it_is_told(ground: Ground) -> None:
     assert node["status"]["capacity"]["pods"] == "7"
     cpus = len(os.sched_getaffinity(0))
     assert node["status"]["allocatable"]["cpu"] == f"{cpus * 1000 - 500}m"
+
+
+def test_a_node_elsewhere_asks_for_its_serving_certificate(ground: Ground, kubectl_path: Path) -> None:
+    with fairlead_up(ground.folder / "data", "--nodes", "0") as up:
+
+        def kubectl(*words: str) -> str:
+            command = [str(kubectl_path), "--kubeconfig", str(up.kubeconfig), *words]
+            return subprocess.run(command, capture_output=True, text=True, timeout=60).stdout.strip()
+
+        kubeconfig = _node_kubeconfig(up.data_dir, ground.folder / "node.kubeconfig")
+        ca = ground.folder / "ca.crt"
+        ca.write_bytes(load(kubeconfig).ca or b"")
+        flags = ("--rotate-server-certificates", f"--client-ca-file={ca}", f"--port={free_port()}")
+        with _agent(ground, kubeconfig, *flags):
+            kubectl("run", "web", f"--image={IMAGE}", "--", "sh", "-c", "echo up; sleep 1000")
+            kubectl("wait", "--for=condition=Ready", "--timeout=30s", "pod/web")
+            eventually(lambda: kubectl("get", "csr", "-o", "name"))
+            assert kubectl("logs", "web") == ""  # nobody listens yet
+            kubectl(
+                "certificate", "approve", *kubectl("get", "csr", "-o", "jsonpath={.items[*].metadata.name}").split()
+            )
+            eventually(lambda: kubectl("logs", "web") == "up")
 
 
 def test_two_agents_do_not_share_a_folder(ground: Ground) -> None:

@@ -19,6 +19,7 @@ from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.cgroups.probes import least_oom_score_adj
 from fairlead.agent.claims import claim
 from fairlead.agent.images_seam import Images
+from fairlead.agent.kubelet_api.kept_certificate import KeptCertificate
 from fairlead.agent.kubelet_api.serving import serving_kubelet
 from fairlead.agent.kubelet_port import Serving, serving_of
 from fairlead.agent.lease import Lease
@@ -166,8 +167,12 @@ class NodeAgent:
 
     async def _serve(self, serving: Serving, streams: RealPodStreams) -> None:
         """The kubelet's API, until cancelled."""
-        name = self._identity.name
-        async with serving_kubelet(serving.sock, name, streams, self._api, serving.identity, serving.client_ca):
+        name, ip = self._identity.name, self._identity.ip
+        kept = KeptCertificate(self._api, name, [name, ip], self._root / "pki" / "kubelet-server.pem")
+        identity = await kept.first() if serving.identity is None else serving.identity
+        async with serving_kubelet(serving.sock, name, streams, self._api, identity, serving.client_ca) as show:
+            if serving.identity is None:
+                await kept.renew(identity, show)
             await asyncio.get_running_loop().create_future()
 
     @property
