@@ -29,13 +29,18 @@ class Up:
 
 @contextmanager
 def fairlead_up(
-    data_dir: Path, *options: str, program: Sequence[str] = ("-m", "fairlead"), ends_with: int | None = None
+    data_dir: Path,
+    *options: str,
+    program: Sequence[str] = ("-m", "fairlead"),
+    ends_with: int | None = None,
+    within: Sequence[str] = (),
 ) -> Iterator[Up]:
     """Run `fairlead up` on a free port while the block runs; it must become ready, and stop when told to.
 
     `program` is what Python runs; the exit code is looked at only if one is named, for tests may have killed it.
+    `within` is what starts it.
     """
-    command = [sys.executable, *program, "up", "--data-dir", str(data_dir), "--port", "0", *options]
+    command = [*within, sys.executable, *program, "up", "--data-dir", str(data_dir), "--port", "0", *options]
     with (data_dir.parent / f"{data_dir.name}.log").open("w") as log:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
     try:

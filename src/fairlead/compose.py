@@ -16,12 +16,20 @@ from socket import gethostname
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from fairlead.agent.network.permissions import RULES as NETWORK_RULES
 from fairlead.api.builtin import NODES, SERVICE_ACCOUNTS
 from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.scheduling import DEFAULT_SCHEDULER
-from fairlead.api.users import ARBITRATOR_USER, FLEET_USER, SCHEDULER_USER, controller_user, node_user
+from fairlead.api.users import (
+    ARBITRATOR_USER,
+    FLEET_USER,
+    NETWORK_USER,
+    SCHEDULER_USER,
+    controller_user,
+    node_user,
+)
 from fairlead.api.verbs import Api, EventType, WatchQuery
 from fairlead.arbitrator import permissions
 from fairlead.arbitrator.accounting import Accounting
@@ -204,6 +212,7 @@ def _policy(settings: Settings) -> list[Obj]:
         found += component_policy(ARBITRATOR_USER.name, rules)
     if "nodes" in settings.components:
         found += component_policy(FLEET_USER.name, FLEET_RULES)
+        found += component_policy(NETWORK_USER.name, NETWORK_RULES)
     return found
 
 

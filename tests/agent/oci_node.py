@@ -15,7 +15,7 @@ from fairlead.agent.agent import AgentSettings, NodeAgent
 from fairlead.agent.cgroups.hierarchies import hierarchies
 from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.images_seam import InvalidName, PullFailure
-from fairlead.agent.network_seam import LoopbackOnly
+from fairlead.agent.network_choice import loopback_only
 from fairlead.agent.node_object import NodeIdentity
 from fairlead.api.builtin import EVENTS, PODS
 from fairlead.api.errors import NotFound
@@ -110,7 +110,7 @@ class RealNode:
                 settings = AgentSettings(
                     identity=identity, root=self.root, document=document, within=self.cgroup, measure_seconds=0.5
                 )
-                self.agent = NodeAgent(api, settings, self.images, LoopbackOnly())
+                self.agent = NodeAgent(api, settings, self.images, loopback_only("a test has none"))
                 ready.set()
                 await self.agent.run()
 

@@ -26,8 +26,9 @@ from fairlead.cli.main import main
 from fairlead.client.http import HttpApi
 from fairlead.client.kubeconfig import load
 from tests.agent.machine import in_loop, own_cgroup, real_containers, root_file_system
+from tests.agent.network.nodes import eventually
 from tests.agent.oci_node import IMAGE, is_phase, manifest
-from tests.processes import fairlead_up
+from tests.processes import fairlead_up, free_port
 
 pytestmark = real_containers
 
@@ -109,7 +110,8 @@ async def _all_are(api: HttpApi, phase: str, count: int) -> None:
 
 
 def test_a_cluster_whose_node_is_this_machine(ground: Ground, kubectl_path: Path) -> None:
-    options = ("--node-runtime", "oci", "--node-root", str(ground.root), "--node-config", str(ground.config))
+    options = ["--node-runtime", "oci", "--node-root", str(ground.root), "--node-config", str(ground.config)]
+    options += ["--cluster-network", "none"]  # the machine's own network is nobody's to test with
     with fairlead_up(ground.folder / "data", *options) as up:
         assert "this machine as node" in up.greeting
 
@@ -118,12 +120,15 @@ def test_a_cluster_whose_node_is_this_machine(ground: Ground, kubectl_path: Path
             async with HttpApi(load(up.kubeconfig)) as api:
                 await api.create(PODS, manifest("web", "sh", "-c", "echo up; sleep 1000"), "default")
                 await _all_are(api, "Running", 1)
+                done = manifest("done", "echo", "last words", spec={"restartPolicy": "Never"})
+                await api.create(PODS, done, "default")
+                while (await api.get(PODS, "done", "default")).obj()["status"]["phase"] != "Succeeded":  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
 
         def kubectl(*words: str, typed: str = "") -> str:
             command = [str(kubectl_path), "--kubeconfig", str(up.kubeconfig), *words]
             done = subprocess.run(command, input=typed, capture_output=True, text=True, timeout=60)
-            assert done.returncode == 0, done.stderr
-            return done.stdout
+            return done.stdout + done.stderr
 
         run_a_pod()
         assert kubectl("logs", "web") == "up\n"
@@ -136,6 +141,9 @@ def test_a_cluster_whose_node_is_this_machine(ground: Ground, kubectl_path: Path
         assert up.process.stdout is not None
         said = up.process.stdout.read()
         assert "Stopped. 1 container run on; fairlead node reset would end them." in said.splitlines()
+    with fairlead_up(ground.folder / "data", *options):
+        eventually(lambda: kubectl("logs", "done") == "last words\n")
+        assert kubectl("logs", "web") == "up\n"
     assert ground.reset() == "Removed 1 pod, 1 container.\n"
     assert ground.is_clean()
 
@@ -194,6 +202,28 @@ def test_a_node_says_what_it_is_told(ground: Ground) -> None:
     assert node["status"]["capacity"]["pods"] == "7"
     cpus = len(os.sched_getaffinity(0))
     assert node["status"]["allocatable"]["cpu"] == f"{cpus * 1000 - 500}m"
+
+
+def test_a_node_elsewhere_asks_for_its_serving_certificate(ground: Ground, kubectl_path: Path) -> None:
+    with fairlead_up(ground.folder / "data", "--nodes", "0") as up:
+
+        def kubectl(*words: str) -> str:
+            command = [str(kubectl_path), "--kubeconfig", str(up.kubeconfig), *words]
+            return subprocess.run(command, capture_output=True, text=True, timeout=60).stdout.strip()
+
+        kubeconfig = _node_kubeconfig(up.data_dir, ground.folder / "node.kubeconfig")
+        ca = ground.folder / "ca.crt"
+        ca.write_bytes(load(kubeconfig).ca or b"")
+        flags = ("--rotate-server-certificates", f"--client-ca-file={ca}", f"--port={free_port()}")
+        with _agent(ground, kubeconfig, *flags):
+            kubectl("run", "web", f"--image={IMAGE}", "--", "sh", "-c", "echo up; sleep 1000")
+            kubectl("wait", "--for=condition=Ready", "--timeout=30s", "pod/web")
+            eventually(lambda: kubectl("get", "csr", "-o", "name"))
+            assert kubectl("logs", "web") == ""  # nobody listens yet
+            kubectl(
+                "certificate", "approve", *kubectl("get", "csr", "-o", "jsonpath={.items[*].metadata.name}").split()
+            )
+            eventually(lambda: kubectl("logs", "web") == "up")
 
 
 @pytest.mark.slow

@@ -17,6 +17,9 @@ from fairlead.agent.cgroups.hierarchies import hierarchies
 from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.cgroups.probes import least_oom_score_adj
 from fairlead.agent.cgroups.usage import CgroupUsage, usage_of
+from fairlead.agent.kubelet_api.log_files import LogFiles
+from fairlead.agent.kubelet_api.log_lines import LineFormatter, Shown
+from fairlead.agent.pods.log_rotation import LogPolicy, LogRotation
 from fairlead.agent.runtimes.base import CannotStart, ContainerSpec, ContainerStatus, SandboxSpec, State
 from fairlead.agent.runtimes.oci.keeper import find_programs
 from fairlead.agent.runtimes.oci.runtime import OciRuntime
@@ -71,6 +74,10 @@ class Place:
 
     def log(self, id_: str) -> Path:
         return self.folder / f"{id_}.log"
+
+    def logs(self, id_: str) -> list[str]:
+        """The names of its log and of what was rotated."""
+        return sorted(path.name for path in self.folder.glob(f"{id_}.log*"))
 
     def lines(self, id_: str) -> list[str]:
         """What it has said, without when and where to."""
@@ -173,6 +180,37 @@ async def test_a_new_agent_finds_what_runs_and_what_ended_meanwhile(tmp_path: Pa
         assert found["short"].exit_code == 6
         await here.runtime.signal("lasting", signal.SIGTERM)
         assert (await here.end()).exit_code == 5
+
+
+_TALKATIVE = """
+for round in 1 2 3 4 5 6 7; do
+  number=0
+  while [ $number -lt 2000 ]; do echo $round.$number; number=$((number+1)); done
+  sleep 0.5
+done
+echo end
+sleep 1000
+"""
+
+
+@in_loop
+async def test_a_log_is_rotated_under_its_reader_who_misses_nothing(tmp_path: Path) -> None:
+    async with place(tmp_path) as here:
+        await here.run("c1", "sh", "-c", _TALKATIVE)
+        policy = LogPolicy(max_bytes=20_000, max_files=4, interval_seconds=3.0, workers=1)
+        rotation = LogRotation(here.runtime, policy)
+        reader, formatter, said = LogFiles(here.log("c1")), LineFormatter(Shown()), b""
+        while not said.endswith(b"end\n"):
+            await rotation.look()
+            while piece := reader.read():
+                said += formatter.format(piece)
+            await asyncio.sleep(0.01)
+        reader.close()
+        expected = [f"{round_}.{number}" for round_ in range(1, 8) for number in range(2000)]
+        assert said.decode().split() == [*expected, "end"]
+        names = here.logs("c1")
+        assert len(names) == policy.max_files and names[0] == "c1.log"
+        assert [name.endswith(".gz") for name in names[1:]] == [True, True, False]
 
 
 @in_loop

@@ -7,7 +7,9 @@ import ssl
 from pathlib import Path
 
 import pytest
+from cryptography import x509
 
+from fairlead.agent.kubelet_api.kept_certificate import KeptCertificate
 from fairlead.agent.kubelet_api.serving_certificate import NoCertificate, serving_certificate
 from fairlead.api.builtin import CERTIFICATE_SIGNING_REQUESTS
 from fairlead.api.users import node_user
@@ -74,3 +76,43 @@ def test_an_approved_request_is_signed_for_the_nodes_addresses(tmp_path: Path) -
 def test_a_denied_request_is_told(tmp_path: Path) -> None:
     with pytest.raises(NoCertificate, match="is denied: as the test wants it"):
         run(asked(tmp_path, "Denied"))
+
+
+def test_a_certificate_is_kept_for_the_next_start_and_renewed_in_time(tmp_path: Path) -> None:
+    async def main() -> None:
+        settings = Settings(data_dir=tmp_path / "data", port=0, components=frozenset({"api", "controllers"}))
+        async with cluster(settings) as running, asyncio.timeout(60):
+            assert running.authority is not None
+            api, file = running.registry.as_user(node_user("real")), tmp_path / "kubelet-server.pem"
+            kept = KeptCertificate(api, "real", HOSTS, file)
+            deciding = asyncio.create_task(decided(running, "Approved"))
+            identity = await kept.first()
+            await deciding
+            assert file.stat().st_mode & 0o777 == 0o600
+            again = await KeptCertificate(api, "real", HOSTS, file).first()  # nobody approves another
+            assert _serial(again) == _serial(identity)
+
+            renewed: asyncio.Future[Identity] = asyncio.get_running_loop().create_future()
+            ending = running.authority.certify_server(node_user("real"), HOSTS, seconds=2.0)
+            renewing = asyncio.create_task(kept.renew(ending, renewed.set_result))
+            approving = asyncio.create_task(_approve_all(running))
+            await asyncio.wait([renewed])
+            for task in (approving, renewing):
+                task.cancel()
+            await asyncio.gather(approving, renewing, return_exceptions=True)
+            assert _serial(await renewed) != _serial(identity)
+            assert _serial(await KeptCertificate(api, "real", HOSTS, file).first()) == _serial(await renewed)
+
+    run(main())
+
+
+async def _approve_all(running: Cluster) -> None:
+    condition = {"type": "Approved", "status": "True", "reason": "ByTest", "message": "as the test wants it"}
+    async for event in running.api.watch(CERTIFICATE_SIGNING_REQUESTS, "", WatchQuery()):
+        if event.type is EventType.ADDED and not (event.object.obj().get("status") or {}).get("conditions"):
+            name, patch = event.object.metadata()["name"], {"status": {"conditions": [condition]}}
+            await running.api.patch(CERTIFICATE_SIGNING_REQUESTS, name, "", patch, subresource="approval")
+
+
+def _serial(identity: Identity) -> int:
+    return x509.load_pem_x509_certificate(identity.certificate).serial_number

@@ -20,15 +20,18 @@ from fairlead.agent.cgroups.probes import least_oom_score_adj
 from fairlead.agent.claims import claim
 from fairlead.agent.eviction import Evictions
 from fairlead.agent.images_seam import Images
+from fairlead.agent.kubelet_api.kept_certificate import KeptCertificate
 from fairlead.agent.kubelet_api.serving import serving_kubelet
 from fairlead.agent.kubelet_port import Serving, serving_of
 from fairlead.agent.lease import Lease
 from fairlead.agent.machine import machine
 from fairlead.agent.measuring.machine import ROOT, memory_bytes
 from fairlead.agent.measuring.measurer import Measurer
-from fairlead.agent.network_seam import PodNetwork
+from fairlead.agent.network_choice import Networking
+from fairlead.agent.network_seam import NetworkFailed
 from fairlead.agent.node_object import NodeIdentity, NodeObject
 from fairlead.agent.pods.events import PodEvents
+from fairlead.agent.pods.log_rotation import LogPolicy, LogRotation
 from fairlead.agent.pods.place import Place
 from fairlead.agent.pods.sources import Sources
 from fairlead.agent.pods.streams import RealPodStreams
@@ -64,6 +67,9 @@ from fairlead.node.stats.measurements import NodeMeasurements
 #: How often the cgroups of QoS classes are corrected without a cause.
 CORRECTION_SECONDS: Final = 60.0
 KEEPERS: Final = "fairlead-conmon"
+_NETWORK_NOT_READY: Final = (
+    "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:"
+)
 _STARTING: Final = NodeEvent("Normal", "Starting", "Starting kubelet.")
 
 log = logging.getLogger(__name__)
@@ -85,7 +91,7 @@ class AgentSettings:
 class NodeAgent:
     """Use `run`; StartupError for what a kubelet would not start with."""
 
-    def __init__(self, api: Api, settings: AgentSettings, images: Images, network: PodNetwork) -> None:
+    def __init__(self, api: Api, settings: AgentSettings, images: Images, networking: Networking) -> None:
         identity, root = settings.identity, settings.root
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._api, self._identity = api, identity
@@ -98,8 +104,10 @@ class NodeAgent:
         least = least_oom_score_adj()
         keepers = path_of((*kubepods(config.cgroup_root)[:-1], KEEPERS), CgroupDriver.CGROUPFS)
         self._runtime = OciRuntime(root, find_programs(), self._cgroups, keepers, least)
+        self._log_rotation = LogRotation(self._runtime, LogPolicy.of(config))
         self._recorder = EventRecorder(api, "kubelet", host=identity.name)
-        self._images, self._network, self._root = images, network, root
+        self._images, self._network, self._root = images, networking(config), root
+        self._network_failure = ""
         self._least_oom_score_adj = least
         self._keepers, self._document = keepers, settings.document
         self._serving = serving_of(config, identity.ip)
@@ -151,6 +159,7 @@ class NodeAgent:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._recorder.run(), name="events")
                 group.create_task(nodes.run(), name="own node")
+                group.create_task(self._connect(node), name="network")
                 group.create_task(services.run(), name="services")
                 await nodes.synced()
                 await services.synced()
@@ -159,6 +168,7 @@ class NodeAgent:
                 frequencies = config.node_status_update_frequency, config.node_status_report_frequency
                 group.create_task(node.run(*frequencies), name="node status")
                 group.create_task(worker.run(), name="pods")
+                group.create_task(self._log_rotation.run(), name="log rotation")
                 group.create_task(self._correct(worker), name="QoS cgroups")
                 group.create_task(measurer.run(), name="folders")
                 group.create_task(evictions.run(self._measure_seconds), name="evictions")
@@ -169,10 +179,23 @@ class NodeAgent:
             await worker.close()
             self._runtime.close()
 
+    async def _connect(self, node: NodeObject) -> None:
+        """The network of pods, until cancelled. A node without is not ready, and goes on with what runs."""
+        try:
+            await self._network.run()
+        except NetworkFailed as failure:
+            self._network_failure = f"{_NETWORK_NOT_READY}{failure}"
+            log.warning("%s", self._network_failure)
+            node.look_again()
+
     async def _serve(self, serving: Serving, streams: RealPodStreams) -> None:
         """The kubelet's API, until cancelled."""
-        name = self._identity.name
-        async with serving_kubelet(serving.sock, name, streams, self._api, serving.identity, serving.client_ca):
+        name, ip = self._identity.name, self._identity.ip
+        kept = KeptCertificate(self._api, name, [name, ip], self._root / "pki" / "kubelet-server.pem")
+        identity = await kept.first() if serving.identity is None else serving.identity
+        async with serving_kubelet(serving.sock, name, streams, self._api, identity, serving.client_ca) as show:
+            if serving.identity is None:
+                await kept.renew(identity, show)
             await asyncio.get_running_loop().create_future()
 
     @property
@@ -222,10 +245,11 @@ class NodeAgent:
         )
 
     def _health(self) -> NodeHealth:
-        warnings = []
+        warnings = list(self._network.problems)
         if (least := self._least_oom_score_adj) > EXEMPT:
             warnings.append(f"this machine refuses an oom_score_adj below {least}; containers get that instead")
-        return NodeHealth(self._pressures(), warnings=warnings)
+        errors = [self._network_failure] if self._network_failure else ()
+        return NodeHealth(self._pressures(), errors=errors, warnings=warnings)
 
     def _enforce(self) -> None:
         if self._plan.problem:

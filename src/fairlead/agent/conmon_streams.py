@@ -2,7 +2,7 @@
 
 Each packet on its socket is a byte that names the output, and what was written. What is sent goes to the process, if
 the container has an input; that stays open when the client goes, as the next may attach.
-Source: conmon 2.1, `src/conn_sock.c`, `src/ctrl.c`.
+Source: conmon 2.1, `src/conn_sock.c`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
+from fairlead.agent import conmon_control
 from fairlead.runtime.streaming.duplex import EndingSink, Inbox, Source
 from fairlead.runtime.streaming.remote_command import Size, Wanted
 
@@ -22,7 +23,6 @@ _STDOUT, _STDERR = 2, 3
 #: A packet is one write of a container, which conmon reads in pieces of 8 KiB (32 KiB in later versions).
 _PACKET_BYTES: Final = 64 << 10
 _SENT_BYTES: Final = 8 << 10
-_RESIZE: Final = "1 {height} {width}\n"
 
 
 async def attach(folder: Path, wanted: Wanted, wait: Callable[[], Awaitable[int]]) -> ConmonStreams:
@@ -40,14 +40,14 @@ async def attach(folder: Path, wanted: Wanted, wait: Callable[[], Awaitable[int]
         raise
     finally:
         os.close(directory)
-    return ConmonStreams(sock, folder / "ctl", wanted, wait)
+    return ConmonStreams(sock, folder, wanted, wait)
 
 
 class ConmonStreams:
     """`ProcessStreams` of an attached client."""
 
-    def __init__(self, sock: socket.socket, control: Path, wanted: Wanted, wait: Callable[[], Awaitable[int]]) -> None:
-        self._sock, self._control, self._wait = sock, control, wait
+    def __init__(self, sock: socket.socket, folder: Path, wanted: Wanted, wait: Callable[[], Awaitable[int]]) -> None:
+        self._sock, self._folder, self._wait = sock, folder, wait
         outputs = {_STDOUT: Inbox() if wanted.stdout else None, _STDERR: Inbox() if wanted.stderr else None}
         self.stdin: EndingSink | None = _Input(sock) if wanted.stdin else None
         self.stdout: Source | None = outputs[_STDOUT]
@@ -56,11 +56,7 @@ class ConmonStreams:
 
     async def resize(self, size: Size) -> None:
         with contextlib.suppress(OSError):  # it has just ended
-            descriptor = os.open(self._control, os.O_WRONLY | os.O_NONBLOCK)
-            try:
-                os.write(descriptor, _RESIZE.format(height=size.height, width=size.width).encode())
-            finally:
-                os.close(descriptor)
+            conmon_control.resize(self._folder, size)
 
     async def wait(self) -> int:
         return await self._wait()

@@ -1,4 +1,7 @@
-"""Where a node answers as a kubelet does, and as whom: what its configuration says of its port and certificates."""
+"""Where a node answers as a kubelet does, and as whom: what its configuration says of its port and certificates.
+
+With `serverTLSBootstrap` and no files the node asks the cluster for a certificate.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +11,22 @@ from pathlib import Path
 
 from fairlead.node.configuration.settings import KubeletConfiguration
 from fairlead.runtime.authority import Identity
-from fairlead.runtime.http.listener import bind
+from fairlead.runtime.http.listener import reserve
 
 
 @dataclass(frozen=True, slots=True)
 class Serving:
     sock: socket.socket
-    identity: Identity
+    #: None: the cluster is asked.
+    identity: Identity | None
     #: Who signs for clients.
     client_ca: bytes
 
 
 def serving_of(config: KubeletConfiguration, address: str) -> Serving | None:
-    """None without `tlsCertFile`, `tlsPrivateKeyFile` and `clientCAFile`: then nobody is answered."""
-    files = (config.tls_cert_file, config.tls_private_key_file, config.client_ca_file)
-    if not config.enable_server or not all(files):
+    """None without a certificate or `clientCAFile`: then nobody is answered."""
+    files = (config.tls_cert_file, config.tls_private_key_file)
+    if not config.enable_server or not config.client_ca_file or not (all(files) or config.server_tls_bootstrap):
         return None
-    certificate, key, client_ca = (Path(file).read_bytes() for file in files)
-    return Serving(bind(config.port, address), Identity(certificate, key), client_ca)
+    identity = Identity(*(Path(file).read_bytes() for file in files)) if all(files) else None
+    return Serving(reserve(config.port, address), identity, Path(config.client_ca_file).read_bytes())

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import logging
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple, Protocol
+
+from fairlead.agent.network.dns.resolv_conf import DnsConfig, Naming
+
+log = logging.getLogger(__name__)
 
 
 class HostPort(NamedTuple):
@@ -16,10 +21,19 @@ class HostPort(NamedTuple):
 
 
 class NetworkFailed(Exception):
-    """A pod cannot be attached or detached; the message says why."""
+    """A pod cannot be attached or detached, or there can be no network at all; the message says why."""
 
 
 class PodNetwork(Protocol):
+    @property
+    def problems(self) -> Sequence[str]:
+        """What it cannot do on this machine, as sentences for people."""
+        ...
+
+    async def run(self) -> None:
+        """Keep it up, until cancelled. NetworkFailed: it cannot be, and no pod will be attached."""
+        ...
+
     async def attach(
         self, netns_path: str, namespace: str, name: str, uid: str, container_id: str, host_ports: Iterable[HostPort]
     ) -> tuple[str, ...]:
@@ -34,9 +48,22 @@ class PodNetwork(Protocol):
         """Detach whatever is not one of these."""
         ...
 
+    def resolv_conf(self, policy: str, config: DnsConfig | None, *, namespace: str, host_network: bool) -> str:
+        """What /etc/resolv.conf of a pod says, by its `dnsPolicy` and `dnsConfig`."""
+        ...
+
 
 class LoopbackOnly:
     """Pods talk to themselves alone. Everything else is as on any node."""
+
+    def __init__(self, naming: Naming, why: str) -> None:
+        self._naming = naming
+        self.problems: Sequence[str] = (f"pods have no network but their loopback device: {why}",)
+
+    async def run(self) -> None:
+        """There is nothing to keep up; that is said."""
+        for problem in self.problems:
+            log.warning("%s", problem)
 
     async def attach(
         self, netns_path: str, namespace: str, name: str, uid: str, container_id: str, host_ports: Iterable[HostPort]
@@ -50,3 +77,6 @@ class LoopbackOnly:
 
     async def collect(self, container_ids: Collection[str]) -> None:
         """Nor here."""
+
+    def resolv_conf(self, policy: str, config: DnsConfig | None, *, namespace: str, host_network: bool) -> str:
+        return self._naming.resolv_conf(policy, config, namespace=namespace, host_network=host_network)

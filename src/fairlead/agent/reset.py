@@ -12,11 +12,15 @@ from fairlead.agent import linux
 from fairlead.agent.cgroups.hierarchies import hierarchies
 from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.claims import claimed, held
+from fairlead.agent.network.reset import reset as reset_network
+from fairlead.agent.network.settings import NetworkSettings
+from fairlead.agent.network_choice import FOLDER
 from fairlead.agent.runtimes.oci.layout import Layout
 from fairlead.agent.runtimes.oci.records import container_records, sandbox_records
+from fairlead.runtime.loops import run
 
 #: What an agent makes in its folder, images apart.
-_OWN: Final = ("containers", "sandboxes", "state", "pods", "logs", "boot-id", "cgroups.json", "agent.lock")
+_OWN: Final = ("containers", "sandboxes", "state", "pods", "logs", "pki", "boot-id", "cgroups.json", "agent.lock")
 #: How long processes that were killed may take to be gone: ten seconds.
 _MOST_TRIES: Final = 200
 _LOOK_SECONDS: Final = 0.05
@@ -37,6 +41,7 @@ def reset(root: Path) -> Removed:
         found = Removed(len(sandbox_records(layout)), len(container_records(layout)))
         for path in claimed(root):
             _remove_cgroup(cgroups, path)
+        run(reset_network(NetworkSettings(node_name="", root=root / FOLDER)))
         _remove_files(root)
     return found
 

@@ -94,11 +94,12 @@ INTERNAL_USER: Final = User("system:admin", _MASTERS)
 #: The components that run beside the API server in one process, by the names that kube-apiserver's roles know.
 SCHEDULER_USER: Final = authenticated(User("system:kube-scheduler"))
 CONTROLLERS_USER: Final = authenticated(User("system:kube-controller-manager"))
-#: Fairlead's own, with roles of their own: the arbitrator, whoever sets up the machines of simulated nodes, and the
-#: dashboard.
+#: Fairlead's own, with roles of their own: the arbitrator, whoever sets up the machines of simulated nodes, the
+#: dashboard, and the network of real nodes.
 ARBITRATOR_USER: Final = authenticated(User("system:fairlead:arbitrator"))
 FLEET_USER: Final = authenticated(User("system:fairlead:fleet"))
 DASHBOARD_USER: Final = authenticated(User("system:fairlead:dashboard"))
+NETWORK_USER: Final = authenticated(User("system:fairlead:network"))
 
 
 def controller_user(account: str) -> User:

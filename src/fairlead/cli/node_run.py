@@ -6,6 +6,9 @@ import asyncio
 import logging
 import os
 import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +19,7 @@ from fairlead.agent.cgroups.hierarchies import NoCgroups
 from fairlead.agent.claims import InUse, held
 from fairlead.agent.images.store import ImageStore
 from fairlead.agent.machine import host_address
-from fairlead.agent.network_seam import LoopbackOnly
+from fairlead.agent.network_choice import ClusterNetwork, networking
 from fairlead.agent.node_object import NodeIdentity
 from fairlead.agent.reset import reset as remove_everything
 from fairlead.agent.runtimes.base import RuntimeFailure
@@ -28,7 +31,7 @@ from fairlead.cli.images import DEFAULT_ROOT
 from fairlead.cli.node_options import kubelet_configuration, refused
 from fairlead.cli.standalone import access_of, serve
 from fairlead.client.http import HttpApi
-from fairlead.client.kubeconfig import Access
+from fairlead.client.kubeconfig import Access, load
 from fairlead.node.configuration.errors import StartupError
 from fairlead.node.configuration.value_types import STRING_MAP
 from fairlead.runtime import log_lines
@@ -57,6 +60,18 @@ _root_option = click.option(
 @click.option("--register-node/--no-register-node", default=True, show_default=True, help="Whether to make the node.")
 @click.option("--register-with-taints", default="", metavar="KEY=VALUE:EFFECT,...", help="Taints it begins with.")
 @click.option("--node-labels", default="", metavar="KEY=VALUE,...", help="Labels it gives itself.")
+@click.option(
+    "--cluster-network",
+    type=click.Choice([kind.value for kind in ClusterNetwork]),
+    default=ClusterNetwork.FAIRLEAD.value,
+    show_default=True,
+    help="Whose network pods get; with none, that of the cluster's own CNI plugins.",
+)
+@click.option(
+    "--network-kubeconfig",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="As whom Fairlead's network reads pods, services and policies of the whole cluster.",
+)
 @_root_option
 @click.argument("flags", nargs=-1, type=click.UNPROCESSED, metavar="[KUBELET-FLAGS]...")
 def run(
@@ -68,6 +83,8 @@ def run(
     register_node: bool,
     register_with_taints: str,
     node_labels: str,
+    cluster_network: str,
+    network_kubeconfig: Path | None,
     root: Path,
     flags: tuple[str, ...],
 ) -> None:
@@ -79,7 +96,8 @@ def run(
     \b
     Example:
       fairlead kubeconfig --user system:node:$(hostname) --group system:nodes > node.kubeconfig
-      fairlead node run --kubeconfig node.kubeconfig
+      fairlead kubeconfig --user system:fairlead:network > network.kubeconfig
+      fairlead node run --kubeconfig node.kubeconfig --network-kubeconfig network.kubeconfig
     """
     log_lines.configure(logging.WARNING)
     with parsing():
@@ -97,9 +115,10 @@ def run(
         )
         document = kubelet_configuration(config) if config else {}
         settings = AgentSettings(identity=identity, root=root.absolute(), document=document, flags=flags)
+        network = _Network(ClusterNetwork(cluster_network), load(network_kubeconfig) if network_kubeconfig else None)
     with explained():
         try:
-            run_loop(_be(access, settings))
+            run_loop(_be(access, settings, network))
         except StartupError as refusal:
             raise refused(refusal) from None
         except (InUse, NoCgroups, RuntimeFailure) as problem:
@@ -125,11 +144,27 @@ def reset(root: Path) -> None:
     click.echo(f"Removed {counted(removed.pods, 'pod')}, {counted(removed.containers, 'container')}.")
 
 
-async def _be(access: Access, settings: AgentSettings) -> None:
+@dataclass(frozen=True, slots=True)
+class _Network:
+    kind: ClusterNetwork
+    #: Who it is at the API server.
+    access: Access | None
+
+    @asynccontextmanager
+    async def api(self) -> AsyncIterator[HttpApi | None]:
+        if self.access is None:
+            yield None
+            return
+        async with HttpApi(self.access, user_agent="fairlead-network") as api:
+            yield api
+
+
+async def _be(access: Access, settings: AgentSettings, network: _Network) -> None:
     with held(settings.root):
-        async with HttpApi(access, user_agent="fairlead-node") as api:
+        async with HttpApi(access, user_agent="fairlead-node") as api, network.api() as network_api:
             images = StoredImages(ImageStore(settings.root))
-            agent = NodeAgent(api, settings, images, LoopbackOnly())
+            chosen = networking(network.kind, settings.identity.name, settings.root, network_api)
+            agent = NodeAgent(api, settings, images, chosen)
             said = asyncio.create_task(_say(agent, settings, access))
             try:
                 await serve(agent.run, None)

@@ -11,7 +11,7 @@ import os
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,18 +21,41 @@ import click
 import yaml
 
 from fairlead.agent.machine import host_address
+from fairlead.agent.network.settings import DNS_ADDRESS
+from fairlead.agent.network_choice import ClusterNetwork
+from fairlead.api.builtin import SERVICES
+from fairlead.api.errors import AlreadyExists
 from fairlead.api.objects import Obj
-from fairlead.api.users import node_user
+from fairlead.api.users import NETWORK_USER, User, node_user
+from fairlead.api.verbs import Api
 from fairlead.cli.failures import Failure, WrongUsage
 from fairlead.cli.images import DEFAULT_ROOT
 from fairlead.cli.node_options import kubelet_configuration, kubelet_flags
-from fairlead.client.kubeconfig import load, render
+from fairlead.client.kubeconfig import Access, load, render
 from fairlead.compose import Cluster
 from fairlead.runtime.http.listener import bind
 from fairlead.server.auth.certificates import write_private
 
 SIMULATED, OCI = "sim", "oci"
 _STOP_SECONDS: Final = 4.0
+#: As CoreDNS has it where kubeadm set it up.
+_KUBE_DNS: Final[Obj] = {
+    "metadata": {
+        "name": "kube-dns",
+        "labels": {
+            "k8s-app": "kube-dns",
+            "kubernetes.io/cluster-service": "true",
+            "kubernetes.io/name": "CoreDNS",
+        },
+    },
+    "spec": {
+        "clusterIP": str(DNS_ADDRESS),
+        "ports": [
+            {"name": "dns", "port": 53, "protocol": "UDP"},
+            {"name": "dns-tcp", "port": 53, "protocol": "TCP"},
+        ],
+    },
+}
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -42,6 +65,7 @@ class OwnNode:
     root: Path
     document: Obj
     flags: Sequence[str]
+    network: ClusterNetwork
 
 
 def own_node_options(command: Command) -> Command:
@@ -59,10 +83,17 @@ def own_node_options(command: Command) -> Command:
         show_default=True,
         help="Where the real node keeps images, containers, volumes and logs.",
     )
-    return runtime(root(command))
+    network = click.option(
+        "--cluster-network",
+        type=click.Choice([kind.value for kind in ClusterNetwork]),
+        default=ClusterNetwork.FAIRLEAD.value,
+        show_default=True,
+        help="Whose network the pods of the real node get; with none, that of CNI plugins which are installed.",
+    )
+    return runtime(root(network(command)))
 
 
-def own_node(runtime: str, root: Path, node_config: Sequence[str]) -> OwnNode | None:
+def own_node(runtime: str, root: Path, node_config: Sequence[str], cluster_network: str) -> OwnNode | None:
     """What the options say of the real node; None if there is to be none."""
     if runtime == SIMULATED:
         return None
@@ -71,7 +102,9 @@ def own_node(runtime: str, root: Path, node_config: Sequence[str]) -> OwnNode | 
     if len(node_config) > 1:
         raise WrongUsage("--node-config: one file is enough for one real node")
     document = kubelet_configuration(Path(node_config[0])) if node_config else {}
-    return OwnNode(root.absolute(), {"failCgroupV1": False, **document}, kubelet_flags())
+    return OwnNode(
+        root.absolute(), {"failCgroupV1": False, **document}, kubelet_flags(), ClusterNetwork(cluster_network)
+    )
 
 
 @asynccontextmanager
@@ -81,6 +114,8 @@ async def running_node(running: Cluster, node: OwnNode | None, data_dir: Path | 
         yield ""
         return
     with TemporaryDirectory(prefix="fairlead-") as scratch:
+        if node.network is ClusterNetwork.FAIRLEAD:
+            await _serve_names(running.api)
         name = socket.gethostname().lower()
         command = _command(running, node, name, (data_dir or Path(scratch)) / "node")
         process = await asyncio.create_subprocess_exec(
@@ -100,14 +135,24 @@ async def running_node(running: Cluster, node: OwnNode | None, data_dir: Path | 
             await _stop(process)
 
 
-def _command(running: Cluster, node: OwnNode, name: str, folder: Path) -> list[str]:
+async def _serve_names(api: Api) -> None:
+    """The Service that programs look for; each node answers at its address itself, so it has no endpoints."""
+    with suppress(AlreadyExists):
+        await api.create(SERVICES, _KUBE_DNS, "kube-system")
+
+
+def _access(running: Cluster, user: User) -> Access:
+    """How the cluster is reached by that user, with a new certificate."""
     assert running.authority is not None and running.kubeconfig is not None
+    identity = running.authority.identify(user)
+    return replace(load(running.kubeconfig), client_certificate=identity.certificate, client_key=identity.key, token="")
+
+
+def _command(running: Cluster, node: OwnNode, name: str, folder: Path) -> list[str]:
+    assert running.authority is not None
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    identity = running.authority.identify(node_user(name))
-    access = replace(
-        load(running.kubeconfig), client_certificate=identity.certificate, client_key=identity.key, token=""
-    )
-    kubeconfig, config = folder / "kubeconfig", folder / "kubelet.yaml"
+    kubeconfig, network_kubeconfig = folder / "kubeconfig", folder / "network.kubeconfig"
+    config = folder / "kubelet.yaml"
     address = host_address()
     shown = running.authority.certify_server(node_user(name), [name, address])
     files = {"tlsCertFile": folder / "kubelet.crt", "tlsPrivateKeyFile": folder / "kubelet.key"}
@@ -117,7 +162,8 @@ def _command(running: Cluster, node: OwnNode, name: str, folder: Path) -> list[s
     client_ca.write_bytes(running.authority.certificate_pem)
     serving: Obj = {setting: str(file) for setting, file in files.items()}
     serving |= {"port": _free_port(address), "authentication": {"x509": {"clientCAFile": str(client_ca)}}}
-    write_private(kubeconfig, render(access).encode())
+    write_private(kubeconfig, render(_access(running, node_user(name))).encode())
+    write_private(network_kubeconfig, render(_access(running, NETWORK_USER)).encode())
     kind = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
     config.write_text(yaml.safe_dump(kind | serving | node.document))
     options = [
@@ -125,6 +171,10 @@ def _command(running: Cluster, node: OwnNode, name: str, folder: Path) -> list[s
         str(kubeconfig),
         "--config",
         str(config),
+        "--network-kubeconfig",
+        str(network_kubeconfig),
+        "--cluster-network",
+        node.network,
         "--root",
         str(node.root),
         "--node-name",

@@ -148,6 +148,7 @@ def up(
     node_config: tuple[str, ...],
     node_runtime: str,
     node_root: Path,
+    cluster_network: str,
     dumps: tuple[Path, ...],
     scheduler_config: Path | None,
     arbitrator: bool,
@@ -179,7 +180,7 @@ def up(
         if detach and not background.is_detached():
             background.detach(local, wait, reads_input=STDIN in dumps)
             return
-        own = own_node(node_runtime, node_root, node_config)
+        own = own_node(node_runtime, node_root, node_config, cluster_network)
         if own is not None and nodes is None and not nodes_from:
             nodes = 0
         imported = list(imported_objects(dumps))

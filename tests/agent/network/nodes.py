@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, cast
 
-from fairlead.agent.network.cni.attachments import HostPort
 from fairlead.agent.network.pod_network import PodNetwork
 from fairlead.agent.network.reset import reset
 from fairlead.agent.network.settings import NetworkSettings
+from fairlead.agent.network_seam import HostPort
 from fairlead.api.builtin import ENDPOINT_SLICES, NODES, PODS, SERVICES
 from fairlead.api.encoded import Encoded
 from fairlead.api.objects import Obj
@@ -63,19 +63,17 @@ class Node:
 
     async def _start(self) -> None:
         self.api = ApiElsewhere(self.cluster.api, self.cluster.home)
-        informers = Informers(cast(Api, self.api))
+        informers = None if self.settings.conflist else Informers(cast(Api, self.api))
         self.network = PodNetwork(self.settings, informers)
-        self._tasks = [asyncio.create_task(informers.run()), asyncio.create_task(self.network.run())]
+        self._task = asyncio.create_task(self.network.run())
 
     def stop(self) -> None:
         """The agent ends; pods keep what they have."""
         self.loop.call(self._stop())
 
     async def _stop(self) -> None:
-        informing, networking = self._tasks
-        await self.network.close()
-        informing.cancel()
-        await asyncio.gather(networking, informing, return_exceptions=True)
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
 
     def pod(self, name: str, host_ports: Iterable[HostPort] = (), **labels: str) -> Pod:
         """A pod of the namespace `default`, attached, and known to the API server."""

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from fairlead.agent.network.cni.attachments import Attachment, Attachments, HostPort
+from fairlead.agent.network.cni.attachments import Attachment, Attachments
 from fairlead.agent.network.cni.configuration import BadConfiguration, Conflist, installed, parse, read
 from fairlead.agent.network.cni.plugins import PluginFailed, Plugins
+from fairlead.agent.network_seam import HostPort
 
 #: Tells what it was asked in a file beside it, and fails if its configuration says so.
 PLUGIN = """#!/bin/sh

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.agent.network.cni.attachments import HostPort
-from fairlead.agent.network.pod_network import NetworkFailed
+from fairlead.agent.network_seam import HostPort, NetworkFailed
 from fairlead.api.builtin import NODES, PODS
 from fairlead.runtime.clock import stopwatch
 from tests.agent.network.namespaces import Namespace, real

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.agent.network.cni.attachments import HostPort
 from fairlead.agent.network.permissions import RULES
+from fairlead.agent.network_seam import HostPort
 from fairlead.api.builtin import NODES, SERVICES
 from tests.agent.network.namespaces import Namespace, real
 from tests.agent.network.nodes import Cluster, Node, Pod, eventually

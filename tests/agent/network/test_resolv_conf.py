@@ -16,7 +16,7 @@ def written(policy: str, config: DnsConfig | None = None, *, host_network: bool 
         config,
         namespace="shop",
         host_network=host_network,
-        cluster_dns="10.0.0.10",
+        cluster_dns=("10.0.0.10",),
         cluster_domain="cluster.local",
         host=HOST,
     )

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 READ_BYTES: Final = 256 << 10
-_COMPRESSED: Final = ".gz"
+#: Of files that are none to read: compressed ones, and those that are just being written.
+_PASSED_OVER: Final = (".gz", ".tmp")
 
 
 class LogFiles:
@@ -77,7 +78,7 @@ class LogFiles:
         rotated = sorted(self._path.parent.glob(f"{self._path.name}.*"), reverse=True)
         later: list[Path] = []
         for path in rotated:
-            if path.suffix == _COMPRESSED:
+            if path.suffix in _PASSED_OVER:
                 continue
             try:
                 if os.path.samestat(own, path.stat()):

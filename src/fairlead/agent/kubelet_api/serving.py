@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from fairlead.agent.kubelet_api.access import KubeletAccess
@@ -13,20 +13,22 @@ from fairlead.agent.kubelet_api.pod_streams import PodStreams
 from fairlead.api.verbs import Api
 from fairlead.client.tls import show
 from fairlead.runtime.authority import Identity
-from fairlead.runtime.http.listener import serving
+from fairlead.runtime.http.listener import BACKLOG, serving
 from fairlead.runtime.tls import server_context
 
 
 @asynccontextmanager
 async def serving_kubelet(
     sock: socket.socket, node: str, pods: PodStreams, api: Api, identity: Identity, client_ca: bytes
-) -> AsyncIterator[KubeletApi]:
+) -> AsyncIterator[Callable[[Identity], None]]:
     """Answer on that socket while the block runs. `api` is the API server in the agent's name, `identity` what the
-    node shows, `client_ca` (PEM) who signs for clients.
+    node shows, `client_ca` (PEM) who signs for clients. Yields what makes the node show another from then on.
     """
     application = KubeletApi(pods, KubeletAccess(api, node))
-    async with serving(application, sock, _context(identity, client_ca)):
-        yield application
+    context = _context(identity, client_ca)
+    sock.listen(BACKLOG)
+    async with serving(application, sock, context):
+        yield lambda renewed: show(context, renewed.certificate, renewed.key)
 
 
 def _context(identity: Identity, client_ca: bytes) -> ssl.SSLContext:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from ipaddress import AddressValueError, IPv4Address
 
-from fairlead.agent.network.cni.attachments import Attachment, HostPort
+from fairlead.agent.network.cni.attachments import Attachment
 from fairlead.agent.network.nftables import base
 from fairlead.agent.network.nftables.table import NOTHING, Fragment, Key
+from fairlead.agent.network_seam import HostPort
 
 #: A pod may ask for one of these, which mean all addresses.
 _EVERYWHERE = ("", "0.0.0.0", "::")

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class AddressConflict(Exception):
-    """The addresses of the cluster are somebody else's; the message says whose."""
+    """The addresses of the cluster, or the bridge, are somebody else's; the message says whose."""
 
 
 async def prepare(settings: NetworkSettings) -> list[str]:
@@ -50,6 +50,21 @@ async def prepare(settings: NetworkSettings) -> list[str]:
     for problem in problems:
         log.warning("%s", problem)
     return problems
+
+
+def was_prepared(root: Path) -> bool:
+    """Whether the machine has a network of ours that is kept there."""
+    return (root / _KEPT).exists()
+
+
+async def check_bridge(settings: NetworkSettings) -> None:
+    """Refuse a bridge that is not of this folder: two agents would take away each other's addresses and rules."""
+    if was_prepared(settings.root) or settings.bridge not in await _bridges():
+        return
+    raise AddressConflict(
+        f"the bridge {settings.bridge} is there and not of {settings.root}: if another node agent runs on this "
+        f"machine, stop it; if it is a remnant, ip link del {settings.bridge}"
+    )
 
 
 def restore(root: Path) -> None:
@@ -95,8 +110,7 @@ async def make_bridge(settings: NetworkSettings, subnet: IPv4Network) -> None:
     lets this machine's own programs reach them where it has no default route: their packets are translated on the way.
     """
     bridge, gateway = settings.bridge, subnet[1]
-    links = await run_json("ip", "-j", "link", "show", "type", "bridge")
-    if bridge not in {link.get("ifname") for link in links}:
+    if bridge not in await _bridges():
         await run("ip", "link", "add", "name", bridge, "address", _hardware_address(gateway), "type", "bridge")
     await run("ip", "link", "set", "dev", bridge, "up")
     wanted = {f"{gateway}/{subnet.prefixlen}", f"{settings.dns_address}/32"}
@@ -110,6 +124,10 @@ async def make_bridge(settings: NetworkSettings, subnet: IPv4Network) -> None:
         "1"
     )  # ports of pods at 127.0.0.1; base.py guards it
     await run("ip", "route", "replace", str(settings.service_network), "dev", bridge, "src", str(gateway))
+
+
+async def _bridges() -> set[str]:
+    return {link.get("ifname") for link in await run_json("ip", "-j", "link", "show", "type", "bridge")}
 
 
 async def remove_bridge(bridge: str) -> None:

@@ -1,8 +1,8 @@
 """`PodNetwork`: what the agent of a node uses of all this.
 
-`run` beside the informers; `attach` waits until the node has addresses to give. An attached pod has its address and its
-host ports, and the policies that select it are in force: it starts after that. `close` ends what `run` began and leaves
-pods their network, as their containers go on too; `reset` (reset.py) removes everything of ours.
+`attach` waits until the node has addresses to give, which `run` sees to. An attached pod has its address and its host
+ports, and the policies that select it are in force: it starts after that. When `run` ends, pods keep their network, as
+their containers go on too; `reset` (reset.py) removes everything of ours.
 
 With a network of somebody else (`settings.conflist`) pods are attached to that and nothing else is done: who brought
 the network brought services and policies too, and two of them would translate each other's packets.
@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from ipaddress import IPv4Network
 from typing import Final
@@ -21,10 +20,11 @@ from typing import Final
 from fairlead.agent.network import machine, subnets
 from fairlead.agent.network.cluster_network import ClusterNetwork
 from fairlead.agent.network.cni import configuration
-from fairlead.agent.network.cni.attachments import Attachment, Attachments, HostPort
+from fairlead.agent.network.cni.attachments import Attachment, Attachments
 from fairlead.agent.network.cni.plugins import PluginFailed, Plugins
-from fairlead.agent.network.dns import resolv_conf
+from fairlead.agent.network.dns.resolv_conf import DnsConfig, Naming
 from fairlead.agent.network.settings import NetworkSettings
+from fairlead.agent.network_seam import HostPort, NetworkFailed
 from fairlead.client.informer import Informers
 
 #: So many pods are attached or detached at once; each is some processes.
@@ -35,65 +35,49 @@ RULES_SECONDS: Final = 10.0
 log = logging.getLogger(__name__)
 
 
-class NetworkFailed(Exception):
-    """A pod cannot be attached or detached; the message says why."""
-
-
 class PodNetwork:
-    """Make it before the informers run. Calls about one container come one after the other."""
+    """Calls about one container come one after the other. `informers` are its own, and none with somebody else's."""
 
-    def __init__(self, settings: NetworkSettings, informers: Informers) -> None:
-        self._settings, self._api = settings, informers.api
+    def __init__(self, settings: NetworkSettings, informers: Informers | None) -> None:
+        self._settings, self._informers = settings, informers
         self._attachments = Attachments(settings.root / "attachments")
         self._plugins = Plugins(settings.plugin_folders)
         self._turns = asyncio.Semaphore(_AT_ONCE)
         self._network: asyncio.Future[configuration.Conflist] = asyncio.get_running_loop().create_future()
-        self._cluster = None if settings.conflist else ClusterNetwork(settings, informers, self._attachments)
-        self._closing, self._ended = asyncio.Event(), asyncio.Event()
-        self._ended.set()
+        self._cluster: ClusterNetwork | None = None
+        if informers is not None:
+            self._cluster = ClusterNetwork(settings, informers, self._attachments)
         #: What this machine cannot do, as sentences for people.
-        self.problems: list[str] = []
+        self.problems: Sequence[str] = ()
 
     async def run(self) -> None:
-        """Returns when it is closed; a network that cannot be is an error, for pods that wait for it as well."""
-        self._ended.clear()
-        work, closing = asyncio.create_task(self._run()), asyncio.create_task(self._closing.wait())
-        try:
-            await asyncio.wait((work, closing), return_when=asyncio.FIRST_COMPLETED)
-            if work.done():
-                work.result()
-        finally:
-            work.cancel()
-            closing.cancel()
-            await asyncio.gather(work, closing, return_exceptions=True)
-            self._ended.set()
-
-    async def _run(self) -> None:
+        """Until cancelled; NetworkFailed: there can be none, which pods that wait for it hear as well."""
         try:
             network, subnet = await self._prepared()
         except Exception as error:
-            self._network.set_exception(NetworkFailed(str(error)))
+            failure = NetworkFailed(str(error))
+            self._network.set_exception(failure)
             self._network.exception()  # whoever waits hears of it; nobody has to
-            raise
+            raise failure from error
         self._network.set_result(network)
-        if self._cluster is not None and subnet is not None:
-            await self._cluster.run(subnet)
-        await self._closing.wait()
+        if self._cluster is None or self._informers is None or subnet is None:
+            await asyncio.get_running_loop().create_future()
+            return
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._informers.run(), name="informers of the network")
+            group.create_task(self._cluster.run(subnet), name="network of the cluster")
 
     async def _prepared(self) -> tuple[configuration.Conflist, IPv4Network | None]:
         """The network that pods are attached to; of ours, the subnet, and all that it needs is there."""
         if self._settings.conflist is not None:
             return configuration.read(self._settings.conflist), None
+        assert self._informers is not None
+        await machine.check_bridge(self._settings)
         await machine.check_addresses(self._settings)
         self.problems = await machine.prepare(self._settings)
-        subnet = await subnets.claim(self._settings, self._api)
+        subnet = await subnets.claim(self._settings, self._informers.api)
         await machine.make_bridge(self._settings, subnet)
         return configuration.ours(self._settings, subnet), subnet
-
-    async def close(self) -> None:
-        """End what `run` began. Pods keep their network, the next agent takes it up."""
-        self._closing.set()
-        await self._ended.wait()
 
     async def attach(
         self,
@@ -132,23 +116,10 @@ class PodNetwork:
                 raise NetworkFailed(f"the rules of the network are not loaded after {RULES_SECONDS:g} s") from None
         return attached.addresses
 
-    def resolv_conf(
-        self, policy: str, config: resolv_conf.DnsConfig | None, *, namespace: str, host_network: bool
-    ) -> str:
+    def resolv_conf(self, policy: str, config: DnsConfig | None, *, namespace: str, host_network: bool) -> str:
         """What /etc/resolv.conf of a pod says, by its `dnsPolicy` and `dnsConfig`."""
-        settings, text = self._settings, ""
-        with suppress(OSError):
-            text = settings.host_resolv_conf.read_text()
-        found = resolv_conf.of_pod(
-            policy,
-            config,
-            namespace=namespace,
-            host_network=host_network,
-            cluster_dns=str(settings.dns_address),
-            cluster_domain=settings.cluster_domain,
-            host=resolv_conf.parsed(text),
-        )
-        return str(found)
+        naming = Naming(self._settings.name_servers, self._settings.cluster_domain, self._settings.host_resolv_conf)
+        return naming.resolv_conf(policy, config, namespace=namespace, host_network=host_network)
 
     async def _add(self, wanted: Attachment) -> Attachment:
         try:

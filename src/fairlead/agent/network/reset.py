@@ -30,7 +30,7 @@ async def reset(settings: NetworkSettings) -> None:
             await plugins.delete(attachment.network, attachment.target, attachment.result)
         except PluginFailed as failure:
             log.warning("pod %s/%s: %s", attachment.namespace, attachment.name, failure)
-    if settings.conflist is None:
+    if machine.was_prepared(settings.root):
         await routes.remove_routes()
         await machine.remove_bridge(settings.bridge)
         for table in (TABLE, IPV6_TABLE):

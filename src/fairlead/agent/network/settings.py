@@ -16,8 +16,10 @@ _DNS_OFFSET: Final = 10
 
 
 POD_NETWORK: Final = IPv4Network("10.244.0.0/16")
+DEFAULT_DOMAIN: Final = "cluster.local"
 #: That of kube-apiserver.
 SERVICE_NETWORK: Final = IPv4Network("10.0.0.0/24")
+DNS_ADDRESS: Final = SERVICE_NETWORK[_DNS_OFFSET]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +31,9 @@ class NetworkSettings:
     #: How long the prefix of a node's part of it is: 24 is 253 pods.
     node_prefix: int = 24
     service_network: IPv4Network = SERVICE_NETWORK
-    cluster_domain: str = "cluster.local"
+    cluster_domain: str = DEFAULT_DOMAIN
+    #: Who resolves names of the cluster; none said: we do, in a network of ours.
+    cluster_dns: tuple[str, ...] = ()
     bridge: str = "fairlead0"
     plugin_folders: tuple[Path, ...] = (Path("/opt/cni/bin"), Path("/usr/lib/cni"))
     #: A network of somebody else (`cni.configuration.installed`); None: ours.
@@ -48,3 +52,8 @@ class NetworkSettings:
     @property
     def dns_address(self) -> IPv4Address:
         return self.service_network[_DNS_OFFSET]
+
+    @property
+    def name_servers(self) -> tuple[str, ...]:
+        """What pods are told of who resolves names of the cluster."""
+        return self.cluster_dns or (() if self.conflist else (str(self.dns_address),))

@@ -9,6 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
+from fairlead.agent.network.dns.resolv_conf import DnsConfig
+from fairlead.agent.network_seam import PodNetwork
 from fairlead.agent.runtimes.base import Mount
 from fairlead.api.objects import Obj
 
@@ -22,7 +26,6 @@ fe00::1\tip6-allnodes
 fe00::2\tip6-allrouters
 """
 _LONGEST_HOSTNAME: Final = 63
-_MACHINE_RESOLV_CONF: Final = Path("/etc/resolv.conf")
 
 
 def hostname_of(manifest: Obj) -> str:
@@ -47,37 +50,14 @@ def hosts(manifest: Obj, addresses: Sequence[str], domain: str) -> str:
     return text + ("\n# Entries added by HostAliases.\n" if aliases else "") + "".join(aliases)
 
 
-def resolv_conf(manifest: Obj, cluster_dns: Sequence[str], domain: str) -> str:
-    """By `dnsPolicy`; a node without a cluster's DNS gives its own, as a kubelet does."""
-    spec = manifest["spec"]
-    policy, own = spec.get("dnsPolicy") or "ClusterFirst", spec.get("dnsConfig") or {}
-    if policy == "ClusterFirst" and spec.get("hostNetwork"):
-        policy = "Default"
-    lines: list[str] = []
-    if policy.startswith("ClusterFirst") and cluster_dns:
-        namespace = manifest["metadata"]["namespace"]
-        lines = [f"nameserver {address}" for address in cluster_dns]
-        lines.append(f"search {namespace}.svc.{domain} svc.{domain} {domain}")
-        lines.append("options ndots:5")
-    elif policy != "None":
-        lines = _readable(_MACHINE_RESOLV_CONF).splitlines()
-    lines += [f"nameserver {address}" for address in own.get("nameservers") or ()]
-    if searches := own.get("searches"):
-        lines.append(f"search {' '.join(searches)}")
-    for option in own.get("options") or ():
-        value = option.get("value")
-        lines.append(f"options {option['name']}{f':{value}' if value else ''}")
-    return "".join(f"{line}\n" for line in lines)
-
-
 def system_mounts(
-    folder: Path, manifest: Obj, addresses: Sequence[str], dns: Sequence[str], domain: str
+    folder: Path, manifest: Obj, addresses: Sequence[str], domain: str, network: PodNetwork
 ) -> list[Mount]:
     """Write them into the folder of the pod, and where they are seen."""
     folder.mkdir(parents=True, exist_ok=True)
     contents = {
         "/etc/hosts": hosts(manifest, addresses, domain),
-        "/etc/resolv.conf": resolv_conf(manifest, dns, domain),
+        "/etc/resolv.conf": _resolv_conf(manifest, network),
         "/etc/hostname": f"{hostname_of(manifest)}\n",
     }
     mounts = []
@@ -86,6 +66,17 @@ def system_mounts(
         source.write_text(content)
         mounts.append(Mount(source, target))
     return mounts
+
+
+def _resolv_conf(manifest: Obj, network: PodNetwork) -> str:
+    spec = manifest["spec"]
+    config = msgspec.convert(spec["dnsConfig"], DnsConfig) if spec.get("dnsConfig") else None
+    return network.resolv_conf(
+        spec.get("dnsPolicy") or "ClusterFirst",
+        config,
+        namespace=manifest["metadata"]["namespace"],
+        host_network=bool(spec.get("hostNetwork")),
+    )
 
 
 def _readable(path: Path) -> str:

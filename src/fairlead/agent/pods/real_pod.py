@@ -9,12 +9,14 @@ from contextlib import suppress
 from typing import Final
 
 from fairlead.agent.images_seam import Image, PullFailure
+from fairlead.agent.network.settings import DEFAULT_DOMAIN
 from fairlead.agent.network_seam import HostPort, NetworkFailed
 from fairlead.agent.pods.container_spec import Made, container_spec
 from fairlead.agent.pods.downward import DownwardApi
 from fairlead.agent.pods.environment import CannotConfigure, environment
 from fairlead.agent.pods.errands import Errands
 from fairlead.agent.pods.files import hostname_of, system_mounts
+from fairlead.agent.pods.log_rotation import remove_log
 from fairlead.agent.pods.place import Place
 from fairlead.agent.pods.probing import Probes, Told
 from fairlead.agent.pods.requests_to_pods import Asker
@@ -38,7 +40,6 @@ from fairlead.runtime.clock import monotonic, now
 #: How long until what failed is tried again.
 AGAIN_SECONDS: Final = 10.0
 _POST_START_SECONDS: Final = 600.0
-_DEFAULT_DOMAIN: Final = "cluster.local"
 
 
 class RealPod:
@@ -209,12 +210,11 @@ class RealPod:
     async def _made(self, container: Obj, id_: str, attempt: int, image: Image) -> Made:
         place, meta = self.place, self.pod.metadata
         env = await environment(container, meta.namespace, place.sources, self._downward(), self._services())
-        config = place.configured.configuration
-        domain = config.cluster_domain or _DEFAULT_DOMAIN
+        domain = place.configured.configuration.cluster_domain or DEFAULT_DOMAIN
         folder = place.folder(meta.uid) / "etc"
         mounts = await asyncio.to_thread(
             lambda: [
-                *system_mounts(folder, self.manifest, self.addresses, config.cluster_dns, domain),
+                *system_mounts(folder, self.manifest, self.addresses, domain, place.network),
                 *self._volumes.mounts(container, env),
             ]
         )
@@ -228,7 +228,7 @@ class RealPod:
         for status in self.place.runtime.containers():
             if (status.pod_uid, status.name) == (uid, name) and status.attempt < attempt - 1:
                 await self.place.runtime.remove(status.id)
-                status.log.unlink(missing_ok=True)
+                remove_log(status.log)
 
     async def _run_post_start(self, container: Container, hook: Obj, id_: str, *, is_init: bool) -> None:
         """A hook that fails ends the container."""

@@ -151,7 +151,8 @@ class PodWorker:
         if pod is None:
             return
         moment, uid = now(), pod.metadata.uid
-        if pod.is_finished and uid not in self._real and not pod.metadata.deletion_timestamp:
+        if pod.is_finished and uid not in self._runs and not pod.metadata.deletion_timestamp:
+            await self._known(pod)  # of an earlier agent: its logs are read still
             return
         run, real = await self._taken_up(pod, moment)
         if not pod.is_finished and run.deleted_at is None and await self._is_refused(pod, run, real):
@@ -177,7 +178,7 @@ class PodWorker:
         elif step.wake_at is not None and not math.isinf(step.wake_at):
             self._queue.add_after(key, step.wake_at - moment)
 
-    async def _taken_up(self, pod: Pod, moment: float) -> tuple[PodRun, RealPod]:
+    async def _known(self, pod: Pod) -> RealPod:
         uid, key = pod.metadata.uid, pod.metadata.key
         real = self._real.get(uid)
         if real is None or real.pod.metadata.generation != pod.metadata.generation:
@@ -189,6 +190,10 @@ class PodWorker:
                 real.current = _current(pod)
             real.manifest = manifest
         real.pod = pod
+        return real
+
+    async def _taken_up(self, pod: Pod, moment: float) -> tuple[PodRun, RealPod]:
+        uid, real = pod.metadata.uid, await self._known(pod)
         run = self._runs.get(uid)
         if run is None:
             run = PodRun(self._runtime, pod, 0, moment)

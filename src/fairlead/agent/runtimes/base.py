@@ -190,6 +190,10 @@ class Runtime(Protocol):
         """The program of this machine whose streams are those of that command in the container."""
         ...
 
+    def reopen_log(self, id_: str) -> None:
+        """Begin a new file at the path of its log, soon; OSError if it has ended."""
+        ...
+
     def attach_folder(self, id_: str) -> Path:
         """Where conmon's clients attach to the container's own streams."""
         ...

@@ -66,6 +66,13 @@ class Application(Protocol):
 
 def bind(port: int, address: str = LOOPBACK_ADDRESS) -> socket.socket:
     """A listening socket; port 0 picks a free one. Raises OSError if it is taken, or the address is not ours."""
+    sock = reserve(port, address)
+    sock.listen(BACKLOG)
+    return sock
+
+
+def reserve(port: int, address: str) -> socket.socket:
+    """The same, but whoever connects is refused until it listens."""
     sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -73,7 +80,6 @@ def bind(port: int, address: str = LOOPBACK_ADDRESS) -> socket.socket:
     except OSError:
         sock.close()
         raise
-    sock.listen(BACKLOG)
     sock.setblocking(False)
     return sock
 

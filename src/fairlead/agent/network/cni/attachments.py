@@ -15,24 +15,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from ipaddress import AddressValueError, IPv4Address
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from fairlead.agent.network.cni.configuration import BadConfiguration, Conflist, parse
 from fairlead.agent.network.cni.plugins import Target
+from fairlead.agent.network_seam import HostPort
 
 #: Container ids as the specification has them; they become names of files.
 _ID: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]{0,250}")
 
 log = logging.getLogger(__name__)
-
-
-class HostPort(NamedTuple):
-    """A port of this machine that leads to one of a pod; at one address of it, or (with none) at all."""
-
-    protocol: str
-    host_port: int
-    container_port: int
-    host_ip: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

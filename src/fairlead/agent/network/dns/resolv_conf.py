@@ -6,7 +6,9 @@ Short names find services because of the search list: `web` is looked for in the
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from fairlead.api.meta import View
@@ -65,19 +67,44 @@ def of_pod(
     *,
     namespace: str,
     host_network: bool,
-    cluster_dns: str,
+    cluster_dns: Sequence[str],
     cluster_domain: str,
     host: ResolvConf,
 ) -> ResolvConf:
-    """`policy` is the pod's dnsPolicy; `ClusterFirst` means the machine's for a pod in the network of the machine."""
+    """`policy` is the pod's dnsPolicy; `ClusterFirst` means the machine's for a pod in the network of the machine, and
+    where nobody resolves names of the cluster."""
     if policy == "None":
         base = ResolvConf()
-    elif policy == "Default" or (policy == "ClusterFirst" and host_network):
+    elif policy == "Default" or (policy == "ClusterFirst" and host_network) or not cluster_dns:
         base = host
     else:
         own = (f"{namespace}.svc.{cluster_domain}", f"svc.{cluster_domain}", cluster_domain)
-        base = ResolvConf((cluster_dns,), (*own, *host.searches), _CLUSTER_OPTIONS)
+        base = ResolvConf(tuple(cluster_dns), (*own, *host.searches), _CLUSTER_OPTIONS)
     return _within_limits(base if config is None else _extended(base, config))
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """How the pods of a node find names: who resolves those of the cluster, and the file of the machine for others."""
+
+    servers: tuple[str, ...]
+    domain: str
+    host_file: Path
+
+    def resolv_conf(self, policy: str, config: DnsConfig | None, *, namespace: str, host_network: bool) -> str:
+        text = ""
+        with suppress(OSError):
+            text = self.host_file.read_text()
+        found = of_pod(
+            policy,
+            config,
+            namespace=namespace,
+            host_network=host_network,
+            cluster_dns=self.servers,
+            cluster_domain=self.domain,
+            host=parsed(text),
+        )
+        return str(found)
 
 
 def _extended(base: ResolvConf, config: DnsConfig) -> ResolvConf:

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from fairlead.agent import linux
+from fairlead.agent import conmon_control, linux
 from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.runtimes.base import (
     CannotStart,
@@ -192,6 +192,9 @@ class OciRuntime:
 
     def exec_command(self, id_: str, argv: Sequence[str], *, has_terminal: bool) -> Sequence[str]:
         return self._commands.exec_command(self._known(id_).id, argv, has_terminal=has_terminal)
+
+    def reopen_log(self, id_: str) -> None:
+        conmon_control.reopen_log(self._layout.container(id_).folder)
 
     def attach_folder(self, id_: str) -> Path:
         return self._layout.container(id_).folder

@@ -1,0 +1,83 @@
+"""Which network the pods of this machine get: Fairlead's, that of the cluster's own plugins, or their loopback device.
+
+A machine that lacks what a network takes is still a node: its pods run, those with `hostNetwork` see the world, and
+the node's `Ready` condition says what is missing.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+from fairlead.agent.network.cni import configuration
+from fairlead.agent.network.dns.resolv_conf import Naming
+from fairlead.agent.network.pod_network import PodNetwork as OwnNetwork
+from fairlead.agent.network.settings import DEFAULT_DOMAIN, NetworkSettings
+from fairlead.agent.network_seam import LoopbackOnly, PodNetwork
+from fairlead.api.verbs import Api
+from fairlead.client.informer import Informers
+from fairlead.node.configuration.settings import KubeletConfiguration
+
+#: Which network a node has, once its configuration is known.
+Networking = Callable[[KubeletConfiguration], PodNetwork]
+
+#: Where the network keeps what it has on the machine, below the folder of the node.
+FOLDER: Final = "network"
+_PLUGINS: Final = ("bridge", "host-local")
+_PROGRAMS: Final = {"nft": "nftables", "ip": "iproute2"}
+_PLUGINS_PACKAGE: Final = "containernetworking-plugins"
+
+
+class ClusterNetwork(StrEnum):
+    """Who brings the network of the cluster."""
+
+    FAIRLEAD = "fairlead"
+    NONE = "none"
+
+
+def loopback_only(why: str) -> Networking:
+    return lambda config: LoopbackOnly(_naming(config), why)
+
+
+def networking(kind: ClusterNetwork, node_name: str, root: Path, api: Api | None) -> Networking:
+    """`api` is in the name of the network (network/permissions.py), which reads what runs on other nodes, too."""
+    if kind is ClusterNetwork.NONE:
+        conflist = configuration.installed()
+        if conflist is None:
+            return loopback_only(f"there are no plugins of the cluster in {configuration.INSTALLED}")
+        return lambda config: OwnNetwork(_settings(config, node_name, root, conflist), None)
+    if api is None:
+        return loopback_only("it takes --network-kubeconfig, or the cluster's own with --cluster-network=none")
+    if missing := missing_packages():
+        return loopback_only(f"apt-get install {' '.join(missing)}")
+    return lambda config: OwnNetwork(_settings(config, node_name, root), Informers(api))
+
+
+def missing_packages() -> list[str]:
+    """What this machine lacks for a network of ours."""
+    missing = [package for program, package in _PROGRAMS.items() if shutil.which(program) is None]
+    folders = NetworkSettings(node_name="", root=Path()).plugin_folders
+    if not all(any((folder / plugin).is_file() for folder in folders) for plugin in _PLUGINS):
+        missing.append(_PLUGINS_PACKAGE)
+    return missing
+
+
+def _settings(
+    config: KubeletConfiguration, node_name: str, root: Path, conflist: Path | None = None
+) -> NetworkSettings:
+    naming = _naming(config)
+    return NetworkSettings(
+        node_name=node_name,
+        root=root / FOLDER,
+        cluster_dns=naming.servers,
+        cluster_domain=naming.domain,
+        host_resolv_conf=naming.host_file,
+        conflist=conflist,
+    )
+
+
+def _naming(config: KubeletConfiguration) -> Naming:
+    return Naming(config.cluster_dns, config.cluster_domain or DEFAULT_DOMAIN, Path(config.resolv_conf or "/dev/null"))
