@@ -8,6 +8,7 @@ from pathlib import Path
 from fairlead.agent import linux
 from fairlead.api.builtin import EVENTS, NODES
 from fairlead.api.objects import Obj
+from fairlead.node.evidence import RANKING, Ranking, found_in
 from tests.agent.machine import in_loop, real_containers, until
 from tests.agent.oci_node import IMAGE, NODE, FolderImage, RealNode, is_phase, is_running, manifest, real_node
 
@@ -125,6 +126,10 @@ async def test_short_of_memory_the_one_that_uses_more_than_it_requested_goes(tmp
         said = r"The node was low on resource: memory\. Threshold quantity: 80Mi, available: \d+Ki\. "
         offender = r"Container c was using \d+[KM]i, request is 10Mi, has larger consumption of memory\. "
         assert re.fullmatch(said + offender, message), message
+        events = [event.obj() for event in (await node.api.list(EVENTS, "default")).items]
+        ranking = found_in((each for each in events if each["reason"] == "Evicted"), RANKING, Ranking)
+        assert ranking is not None  # for `fairlead why`
+        assert [each.pod for each in ranking.pods] == ["default/greedy", "default/modest"]
         assert ("EvictionThresholdMet", "Attempting to reclaim memory") in await _events_of_node(node)
         assert ("NodeHasInsufficientMemory", f"Node {NODE} status is now: NodeHasInsufficientMemory") in (
             await _events_of_node(node)
