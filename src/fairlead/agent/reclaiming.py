@@ -11,7 +11,9 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Iterable
+from contextlib import suppress
 
+from fairlead.agent.images_seam import InvalidName
 from fairlead.agent.pods.place import Place
 from fairlead.agent.pods.real_pod import remove_logs
 from fairlead.agent.pods.worker import PodWorker
@@ -50,7 +52,18 @@ class Reclaimer:
 
     async def _remove_images(self) -> None:
         await self.notice()
-        used = {status.image_id for status in self._place.runtime.containers()}
+        used = {status.image_id for status in self._place.runtime.containers()} | self._named()
         for id_, since in (self._since or {}).items():
             if id_ not in used and monotonic() - since >= self._least_age:
                 await self._place.images.remove(id_)
+
+    def _named(self) -> set[str]:
+        """The ids of the images of pods that are not over: a container may just be made of one."""
+        pods = [real.pod for real in self._worker.real_pods if not real.pod.is_finished]
+        names = {each.image for pod in pods for each in (*pod.spec.init_containers, *pod.spec.containers)}
+        found = set()
+        for name in names:
+            with suppress(InvalidName):
+                if (image := self._place.images.find(name)) is not None:
+                    found.add(image.id)
+        return found
