@@ -200,6 +200,8 @@ def test_a_node_says_what_it_is_told(ground: Ground) -> None:
     assert {"key": "k", "value": "v", "effect": "NoSchedule"} in node["spec"]["taints"]
     assert node["status"]["addresses"][0] == {"type": "InternalIP", "address": "10.1.2.3"}
     assert node["status"]["capacity"]["pods"] == "7"
+    ready = next(each for each in node["status"]["conditions"] if each["type"] == "Ready")
+    assert ready["status"] == "True" and "pods have no network but their loopback device" in ready["message"]
     cpus = len(os.sched_getaffinity(0))
     assert node["status"]["allocatable"]["cpu"] == f"{cpus * 1000 - 500}m"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -91,25 +92,31 @@ def pod(name: str, *argv: str, **container: Any) -> Obj:
 @pytest.fixture
 def machine(tmp_path: Path, kubectl_path: Path) -> Iterator[Machine]:
     """Nothing of the network is left when the node is reset."""
-    cgroups, wire = Cgroups(hierarchies()), Wire()
-    netns, neighbour = wire.host("node", 1), wire.host("other", 2)
-    before = left(netns)
-    with own_cgroup(cgroups) as cgroup:
-        config, root = tmp_path / "kubelet.yaml", tmp_path / "node"
-        kind = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
-        config.write_text(yaml.safe_dump(kind | {"cgroupRoot": cgroup, "failCgroupV1": False}))
-        folder = root_file_system(tmp_path / "rootfs")
-        loading = ["images", "load", "--root", str(root), "--name", IMAGE, "--cmd", "sh", str(folder)]
-        assert CliRunner().invoke(main, loading).exit_code == 0
-        options = ("--node-runtime", "oci", "--node-root", str(root), "--node-config", str(config))
-        try:
-            with fairlead_up(tmp_path / "data", *options, within=within(netns)) as up:
-                yield Machine(netns, neighbour, kubectl_path, up.kubeconfig)
-        finally:
-            reset = [*within(netns), sys.executable, "-m", "fairlead", "node", "reset", "--root", str(root)]
-            subprocess.run(reset, check=True)
-    assert left(netns) == before
-    wire.close()
+    with contextlib.closing(Wire()) as wire:
+        netns, neighbour = wire.host("node", 1), wire.host("other", 2)
+        before = left(netns)
+        with own_cgroup(Cgroups(hierarchies())) as cgroup:
+            yield from cluster_in(netns, neighbour, tmp_path, kubectl_path, cgroup)
+        assert left(netns) == before
+
+
+def cluster_in(
+    netns: Namespace, neighbour: Namespace, folder: Path, kubectl_path: Path, cgroup: str
+) -> Iterator[Machine]:
+    """A cluster that runs there, and is reset in the end."""
+    config, root = folder / "kubelet.yaml", folder / "node"
+    kind = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
+    config.write_text(yaml.safe_dump(kind | {"cgroupRoot": cgroup, "failCgroupV1": False}))
+    rootfs = root_file_system(folder / "rootfs")
+    loading = ["images", "load", "--root", str(root), "--name", IMAGE, "--cmd", "sh", str(rootfs)]
+    assert CliRunner().invoke(main, loading).exit_code == 0
+    options = ("--node-runtime", "oci", "--node-root", str(root), "--node-config", str(config))
+    try:
+        with fairlead_up(folder / "data", *options, within=within(netns)) as up:
+            yield Machine(netns, neighbour, kubectl_path, up.kubeconfig)
+    finally:
+        reset = [*within(netns), sys.executable, "-m", "fairlead", "node", "reset", "--root", str(root)]
+        subprocess.run(reset, check=True)
 
 
 def left(machine: Namespace) -> list[str]:
