@@ -23,7 +23,7 @@ _LARGE: Final = 64 << 10
 _PARTICULAR: Final = re.compile(
     rb"(?:^ *|[-:?] +|[\[{,] *)(?:"
     rb"(?:[yYnN]|yes|Yes|YES|no|No|NO|on|On|ON|off|Off|OFF|True|TRUE|False|FALSE|Null|NULL|~"
-    rb"|[-+]?0[0-9xob_][0-9A-Fa-f_]*|[-+]?[0-9][0-9_]*_[0-9_]*|\+[0-9.][0-9.]*|[-+]?[0-9.]+[eE][-+]?[0-9]+|[-+]?\.[0-9]+"
+    rb"|[-+]?0[0-9xob_][0-9A-Fa-f_]*|[-+]?[0-9]+_[0-9_]*|\+[0-9.][0-9.]*|[-+]?[0-9.]+[eE][-+]?[0-9]+|[-+]?\.[0-9]+"
     rb"|-?[0-9]+\.)[ \t]*(?:\r?$|[,\]}#]|:(?: |\r?$))"
     rb"|[&*!][^ \n]|<<:|%YAML|%TAG)|\xc2\x85|\xe2\x80[\xa8\xa9]|\xef\xbb\xbf",  # and other ends of lines
     re.MULTILINE,

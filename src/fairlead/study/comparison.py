@@ -5,7 +5,9 @@ Pods are matched by lineage (`sim/histories.py`). A pod of which one run says no
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
+from operator import itemgetter
 from typing import Final
 
 import msgspec
@@ -122,10 +124,13 @@ class _Chains:
 
     def __init__(self, outcome: Outcome) -> None:
         self._steps = outcome.steps
-        self._lost: dict[tuple[str, str], list[tuple[float, PodHistory]]] = {}
+        #: By namespace and owner, in the order of time: an owner may have lost very many pods.
+        self._lost: dict[tuple[str, str], list[tuple[float, str, PodHistory]]] = {}
         for pod in outcome.pods:
             for disruption in pod.disruptions if pod.owner else ():
-                self._lost.setdefault((pod.namespace, pod.owner), []).append((disruption.at, pod))
+                self._lost.setdefault((pod.namespace, pod.owner), []).append((disruption.at, pod.lineage, pod))
+        for lost in self._lost.values():
+            lost.sort(key=_when)
 
     def causes(self, pod: PodHistory, since: float) -> list[str]:
         found: list[str] = []
@@ -142,7 +147,12 @@ class _Chains:
 
     def _replaced(self, pod: PodHistory) -> PodHistory | None:
         lost = self._lost.get((pod.namespace, pod.owner), ()) if pod.owner else ()
-        near = [
-            (at, other) for at, other in lost if other.uid != pod.uid and 0 <= pod.created - at + 1 <= _SOON_SECONDS
-        ]
-        return max(near, key=lambda entry: (entry[0], entry[1].lineage))[1] if near else None
+        latest = bisect_right(lost, pod.created + 1, key=itemgetter(0))
+        for at, _, other in reversed(lost[max(latest - len(pod.disruptions) - 1, 0) : latest]):
+            if other.uid != pod.uid:
+                return other if pod.created - at + 1 <= _SOON_SECONDS else None
+        return None
+
+
+#: An order of losses: by time, and those of one moment by lineage.
+_when = itemgetter(0, 1)
