@@ -242,9 +242,12 @@ class Pod(Object):
         ]
         return names[0] if names else ""
 
+    def condition(self, type_: str) -> Condition | None:
+        return next((condition for condition in self.status.conditions if condition.type == type_), None)
+
     @property
     def ready_condition(self) -> Condition | None:
-        return next((condition for condition in self.status.conditions if condition.type == "Ready"), None)
+        return self.condition("Ready")
 
     @property
     def is_ready(self) -> bool:

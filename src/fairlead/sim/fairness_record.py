@@ -5,15 +5,12 @@ Both are dominant shares: the part of whatever resource of the cluster it has mo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from fairlead.api.builtin import NODES
-from fairlead.api.nodes import Node
 from fairlead.api.quantity import QuantityError, parse
 from fairlead.arbitrator.objects import ALLOCATIONS, Allocation
 from fairlead.client.informer import Informers
-from fairlead.node.allocation import amounts
 from fairlead.runtime.clock import now
 
 _PREFIXES = ("requests.", "limits.")
@@ -35,9 +32,9 @@ class _Shares:
 
 
 class FairnessRecord:
-    def __init__(self, informers: Informers) -> None:
-        self.began = now()
-        self._nodes = informers.of(NODES, Node)
+    def __init__(self, informers: Informers, capacity: Callable[[], Mapping[str, int]]) -> None:
+        """`capacity`: what all nodes together may give, by resource."""
+        self.began, self._capacity = now(), capacity
         self._shares: dict[str, _Shares] = {}
         informers.of(ALLOCATIONS, Allocation).subscribe(self._allocation)
 
@@ -50,13 +47,6 @@ class FairnessRecord:
         capacity = self._capacity()
         shares.deserved = _dominant(new.status.deserved, capacity) if new is not None else 0.0
         shares.used = _dominant(new.status.used, capacity) if new is not None else 0.0
-
-    def _capacity(self) -> dict[str, int]:
-        totals: dict[str, int] = {}
-        for node in self._nodes:
-            for name, amount in amounts(node.status.allocatable).items():
-                totals[name] = totals.get(name, 0) + amount
-        return totals
 
     def means(self, end: float) -> dict[str, tuple[float, float]]:
         """By namespace: deserved and used, as parts of the cluster; those that had neither are left out."""

@@ -152,7 +152,5 @@ class PodHistories:
 
 
 def _reason_to_wait(pod: Pod) -> str:
-    for condition in pod.status.conditions:
-        if condition.type == "PodScheduled" and condition.status == "False":
-            return condition.message or condition.reason
-    return ""
+    condition = pod.condition("PodScheduled")
+    return (condition.message or condition.reason) if condition is not None and condition.status == "False" else ""

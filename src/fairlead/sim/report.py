@@ -165,6 +165,10 @@ class RunObserver:
         for name, amount in amounts_.items():
             self._usage.setdefault(name, Usage()).change(moment, requested=sign * amount)
 
+    def capacity(self) -> Mapping[str, int]:
+        """What all nodes together may give, by resource."""
+        return {name: usage.capacity for name, usage in self._usage.items()}
+
     @property
     def digest(self) -> str:
         """Of everything that happened to every pod, in order: equal runs have equal digests."""
@@ -253,14 +257,8 @@ class RunObserver:
 
 def _waiting(pod: Pod, end: float) -> Obj:
     """A pod that waits at the end, for how long, and the scheduler's last message."""
-    condition = next(
-        (
-            condition
-            for condition in pod.status.conditions
-            if condition.type == "PodScheduled" and condition.status == "False"
-        ),
-        None,
-    )
+    scheduled = pod.condition("PodScheduled")
+    condition = scheduled if scheduled is not None and scheduled.status == "False" else None
     return {
         "pod": pod.metadata.key,
         "since": pod.metadata.creation_timestamp,
@@ -272,9 +270,8 @@ def _waiting(pod: Pod, end: float) -> Obj:
 
 def _was_evicted(pod: Pod) -> bool:
     """By an eviction or by preemption, not by its own end."""
-    return any(
-        condition.type == "DisruptionTarget" and condition.status == "True" for condition in pod.status.conditions
-    )
+    condition = pod.condition("DisruptionTarget")
+    return condition is not None and condition.status == "True"
 
 
 def _averages(samples: Sequence[tuple[float, float]], began: float, end: float) -> list[float]:

@@ -81,7 +81,7 @@ class _Watching:
         self.run, self.world = run, world
         self.histories, self.attribution = PodHistories(run.informers), Attribution()
         self.costs = NodeCosts(run.informers, world.prices)
-        self.fairness = FairnessRecord(run.informers) if has_arbitrator else None
+        self.fairness = FairnessRecord(run.informers, run.observer.capacity) if has_arbitrator else None
         self.steps: list[StepDone] = []
 
     def on_step(self, step: Step) -> None:

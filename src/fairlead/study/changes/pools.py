@@ -150,9 +150,8 @@ class _Autoscaler:
 
 def _is_refused(pod: Pod) -> bool:
     """The scheduler has looked, and found no room."""
-    return any(
-        condition.type == "PodScheduled" and condition.reason == "Unschedulable" for condition in pod.status.conditions
-    )
+    condition = pod.condition("PodScheduled")
+    return condition is not None and condition.reason == "Unschedulable"
 
 
 def _fits(wanted: Mapping[str, int], free: Mapping[str, int]) -> bool:
