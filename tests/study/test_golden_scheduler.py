@@ -18,9 +18,9 @@ from fairlead.runtime import rng
 from fairlead.runtime.loops import DEFAULT_EPOCH, run_virtual
 from fairlead.sim.histories import PREEMPTED, PodHistories, PodHistory
 from fairlead.study.changes.carry_out import carry_out
+from fairlead.study.changes.changed_cluster import ChangedCluster
 from fairlead.study.changes.document import Step, step_of
 from fairlead.study.changes.errors import Origin
-from fairlead.study.changes.world import World
 from tests.conftest import GOLDEN
 from tests.study.clusters import TIME
 
@@ -87,7 +87,7 @@ async def played(case: Obj) -> dict[str, PodHistory]:
         steps.append(step_of(Origin(case["id"]), "apply", {"manifests": [manifest]}, number * STEP_SECONDS))
     async with simulation(settings) as (api, informers):
         histories = PodHistories(informers)
-        await carry_out(steps, World(api, informers), lambda step: None, asyncio.Event())
+        await carry_out(steps, ChangedCluster(api, informers), lambda step: None, asyncio.Event())
         await asyncio.sleep(END_SECONDS)
         return {pod.pod: pod for pod in histories}
 

@@ -20,9 +20,9 @@ from fairlead.sim.openb import Arrival
 from fairlead.sim.replay import ArrivalRefused
 from fairlead.study import outcome
 from fairlead.study.changes.carry_out import carry_out
+from fairlead.study.changes.changed_cluster import ChangedCluster
 from fairlead.study.changes.document import Change, Step
 from fairlead.study.changes.errors import ChangeError
-from fairlead.study.changes.world import World
 from fairlead.study.outcome import Fairness, Outcome, StepDone
 from fairlead.study.recorded import OnArrival, RecordedRun, recorded
 
@@ -64,8 +64,8 @@ async def _play(scene: Scene, change: Change, progress: OnArrival) -> Outcome:
         settings = replace(settings, scheduling=change.scheduler)
     async with recorded(settings) as run:
         keep_started()
-        world = World(run.api, run.informers)
-        watching = _Watching(run, world, has_arbitrator=settings.arbitrator)
+        cluster = ChangedCluster(run.api, run.informers)
+        watching = _Watching(run, cluster, has_arbitrator=settings.arbitrator)
         listening = asyncio.create_task(watching.attribution.run(run.api))
         try:
             end = await _until_over(scene, change, watching, progress)
@@ -77,10 +77,10 @@ async def _play(scene: Scene, change: Change, progress: OnArrival) -> Outcome:
 class _Watching:
     """Everything that keeps record of a run."""
 
-    def __init__(self, run: RecordedRun, world: World, *, has_arbitrator: bool) -> None:
-        self.run, self.world = run, world
+    def __init__(self, run: RecordedRun, cluster: ChangedCluster, *, has_arbitrator: bool) -> None:
+        self.run, self.cluster = run, cluster
         self.histories, self.attribution = PodHistories(run.informers), Attribution()
-        self.costs = NodeCosts(run.informers, world.prices)
+        self.costs = NodeCosts(run.informers, cluster.prices)
         self.fairness = FairnessRecord(run.informers, run.observer.capacity) if has_arbitrator else None
         self.steps: list[StepDone] = []
 
@@ -106,7 +106,7 @@ class _Watching:
             steps=self.steps,
             node_hours=self.costs.node_hours(end),
             cost=self.costs.cost(end),
-            fragmentation=self.costs.fragmentation(self.world.pods),
+            fragmentation=self.costs.fragmentation(self.cluster.pods),
             fairness=self._fairness(end),
         )
 
@@ -118,7 +118,7 @@ class _Watching:
 async def _until_over(scene: Scene, change: Change, watching: _Watching, progress: OnArrival) -> float | None:
     """Returns when nothing was left to happen, or None where the limit came first."""
     done = asyncio.Event()
-    changing = asyncio.create_task(carry_out(change.steps, watching.world, watching.on_step, done))
+    changing = asyncio.create_task(carry_out(change.steps, watching.cluster, watching.on_step, done))
     coming = watching.run.run_out(scene.arrivals, progress, rests=scene.limit is None, after=done)
     arriving = asyncio.create_task(coming)
     try:

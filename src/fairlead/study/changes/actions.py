@@ -10,8 +10,8 @@ from fairlead.api.builtin import NODES
 from fairlead.api.objects import Obj
 from fairlead.api.verbs import PatchType
 from fairlead.sim.node_settings import KUBELET_CONFIG
+from fairlead.study.changes.changed_cluster import ChangedCluster
 from fairlead.study.changes.settings import set_value
-from fairlead.study.changes.world import World
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
@@ -29,7 +29,7 @@ class Action(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="ca
         """What it does, for people."""
         raise NotImplementedError
 
-    async def run(self, world: World) -> None:
+    async def run(self, cluster: ChangedCluster) -> None:
         """Do it. Raises NothingThere for what the cluster does not have or refuses."""
         raise NotImplementedError
 
@@ -41,9 +41,9 @@ class Apply(Action):
     def text(self) -> str:
         return "apply " + ", ".join(_named(manifest) for manifest in self.manifests)
 
-    async def run(self, world: World) -> None:
+    async def run(self, cluster: ChangedCluster) -> None:
         for manifest in self.manifests:
-            await world.apply(manifest)
+            await cluster.apply(manifest)
 
 
 class Patch(Action):
@@ -62,9 +62,9 @@ class Patch(Action):
         if self.type.upper() not in PatchType.__members__ or self.type.upper() == "APPLY":
             raise ValueError(f"type: {self.type!r} is no patch: write merge, strategic or json")
 
-    async def run(self, world: World) -> None:
-        kind = world.kind(self.kind, self.api_version)
-        await world.patch(kind, self.name, self.namespace, self.patch, PatchType[self.type.upper()])
+    async def run(self, cluster: ChangedCluster) -> None:
+        kind = cluster.kind(self.kind, self.api_version)
+        await cluster.patch(kind, self.name, self.namespace, self.patch, PatchType[self.type.upper()])
 
 
 class Delete(Action):
@@ -77,8 +77,8 @@ class Delete(Action):
     def text(self) -> str:
         return f"delete {self.kind} {self.name}"
 
-    async def run(self, world: World) -> None:
-        await world.delete(world.kind(self.kind, self.api_version), self.name, self.namespace)
+    async def run(self, cluster: ChangedCluster) -> None:
+        await cluster.delete(cluster.kind(self.kind, self.api_version), self.name, self.namespace)
 
 
 class Scale(Action):
@@ -91,9 +91,9 @@ class Scale(Action):
     def text(self) -> str:
         return f"scale {self.kind} {self.name} to {self.replicas}"
 
-    async def run(self, world: World) -> None:
+    async def run(self, cluster: ChangedCluster) -> None:
         patch = {"spec": {"replicas": self.replicas}}
-        await world.patch(world.kind(self.kind), self.name, self.namespace, patch, PatchType.MERGE)
+        await cluster.patch(cluster.kind(self.kind), self.name, self.namespace, patch, PatchType.MERGE)
 
 
 class Set(Action):
@@ -104,8 +104,8 @@ class Set(Action):
     def text(self) -> str:
         return f"set {self.value}"
 
-    async def run(self, world: World) -> None:
-        await set_value(self.value, world)
+    async def run(self, cluster: ChangedCluster) -> None:
+        await set_value(self.value, cluster)
 
 
 class KubeletSetting(Action):
@@ -118,11 +118,11 @@ class KubeletSetting(Action):
     def text(self) -> str:
         return f"kubelet {', '.join(self.configuration)} of {self.selector or 'all nodes'}"
 
-    async def run(self, world: World) -> None:
+    async def run(self, cluster: ChangedCluster) -> None:
         told = msgspec.json.encode(self.configuration).decode()
         patch = {"metadata": {"annotations": {KUBELET_CONFIG: told}}}
-        for node in world.nodes_of(self.selector):
-            await world.patch(NODES, node.metadata.name, "", patch, PatchType.MERGE)
+        for node in cluster.nodes_of(self.selector):
+            await cluster.patch(NODES, node.metadata.name, "", patch, PatchType.MERGE)
 
 
 def _named(manifest: Obj) -> str:

@@ -6,12 +6,14 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from fairlead.runtime.clock import monotonic
+from fairlead.study.changes.changed_cluster import ChangedCluster, NothingThere
 from fairlead.study.changes.document import Step
 from fairlead.study.changes.errors import ChangeError
-from fairlead.study.changes.world import NothingThere, World
 
 
-async def carry_out(steps: Sequence[Step], world: World, on_step: Callable[[Step], None], done: asyncio.Event) -> None:
+async def carry_out(
+    steps: Sequence[Step], cluster: ChangedCluster, on_step: Callable[[Step], None], done: asyncio.Event
+) -> None:
     """`on_step` is told of each step when it begins; `done` is set once all have ended that ever end.
 
     Raises ChangeError for a step that the cluster has nothing for.
@@ -23,17 +25,17 @@ async def carry_out(steps: Sequence[Step], world: World, on_step: Callable[[Step
             await asyncio.sleep(max(began + step.at - monotonic(), 0.0))
             on_step(step)
             if step.action.is_long:
-                task = group.create_task(_run(step, world))
+                task = group.create_task(_run(step, cluster))
                 ending += [] if step.action.is_endless else [task]
             else:
-                await _run(step, world)
+                await _run(step, cluster)
         await asyncio.gather(*ending)
         done.set()
 
 
-async def _run(step: Step, world: World) -> None:
+async def _run(step: Step, cluster: ChangedCluster) -> None:
     try:
-        await step.action.run(world)
+        await step.action.run(cluster)
     except NothingThere as problem:
         raise ChangeError(step.origin, str(problem)) from None
     except BaseExceptionGroup as group:

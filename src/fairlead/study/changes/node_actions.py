@@ -11,7 +11,7 @@ from fairlead.sim.durations import seconds_of
 from fairlead.sim.nodes import NodeShape, node_manifest
 from fairlead.study.changes import nodes
 from fairlead.study.changes.actions import Action
-from fairlead.study.changes.world import NothingThere, World
+from fairlead.study.changes.changed_cluster import ChangedCluster, NothingThere
 
 
 class OfNodes(Action):
@@ -31,32 +31,32 @@ class OfNodes(Action):
         if bool(self.node) == bool(self.selector):
             raise ValueError("name one node, or a selector of labels")
 
-    def names(self, world: World) -> list[str]:
+    def names(self, cluster: ChangedCluster) -> list[str]:
         if self.node:
-            return [world.node(self.node).metadata.name]
-        return [node.metadata.name for node in world.nodes_of(self.selector)]
+            return [cluster.node(self.node).metadata.name]
+        return [node.metadata.name for node in cluster.nodes_of(self.selector)]
 
-    async def run(self, world: World) -> None:
+    async def run(self, cluster: ChangedCluster) -> None:
         async with asyncio.TaskGroup() as group:
-            for name in self.names(world):
-                group.create_task(self.run_on(name, world))
+            for name in self.names(cluster):
+                group.create_task(self.run_on(name, cluster))
 
-    async def run_on(self, name: str, world: World) -> None:
+    async def run_on(self, name: str, cluster: ChangedCluster) -> None:
         raise NotImplementedError
 
 
 class Cordon(OfNodes):
     verb: ClassVar[str] = "cordon"
 
-    async def run_on(self, name: str, world: World) -> None:
-        await nodes.cordon(name, world)
+    async def run_on(self, name: str, cluster: ChangedCluster) -> None:
+        await nodes.cordon(name, cluster)
 
 
 class Uncordon(OfNodes):
     verb: ClassVar[str] = "uncordon"
 
-    async def run_on(self, name: str, world: World) -> None:
-        await nodes.cordon(name, world, is_unschedulable=False)
+    async def run_on(self, name: str, cluster: ChangedCluster) -> None:
+        await nodes.cordon(name, cluster, is_unschedulable=False)
 
 
 class Drain(OfNodes):
@@ -64,29 +64,29 @@ class Drain(OfNodes):
     is_long: ClassVar[bool] = True
     timeout: str = ""
 
-    async def run_on(self, name: str, world: World) -> None:
-        await nodes.drain(name, world, seconds_of(self.timeout) if self.timeout else math.inf)
+    async def run_on(self, name: str, cluster: ChangedCluster) -> None:
+        await nodes.drain(name, cluster, seconds_of(self.timeout) if self.timeout else math.inf)
 
 
 class FailNode(OfNodes):
     verb: ClassVar[str] = "fail node"
 
-    async def run_on(self, name: str, world: World) -> None:
-        await nodes.fail(name, world)
+    async def run_on(self, name: str, cluster: ChangedCluster) -> None:
+        await nodes.fail(name, cluster)
 
 
 class RecoverNode(OfNodes):
     verb: ClassVar[str] = "recover node"
 
-    async def run_on(self, name: str, world: World) -> None:
-        await nodes.fail(name, world, recovers=True)
+    async def run_on(self, name: str, cluster: ChangedCluster) -> None:
+        await nodes.fail(name, cluster, recovers=True)
 
 
 class RemoveNode(OfNodes):
     verb: ClassVar[str] = "remove node"
 
-    async def run_on(self, name: str, world: World) -> None:
-        await nodes.remove_node(name, world)
+    async def run_on(self, name: str, cluster: ChangedCluster) -> None:
+        await nodes.remove_node(name, cluster)
 
 
 class AddNodes(Action):
@@ -114,17 +114,17 @@ class AddNodes(Action):
             except QuantityError:
                 raise ValueError(f"{name}: {quantity!r} is no quantity") from None
 
-    async def run(self, world: World) -> None:
+    async def run(self, cluster: ChangedCluster) -> None:
         if self.like:
-            await nodes.add_nodes(self.count, world.node(self.like).metadata.name, world, prefix=self.prefix)
+            await nodes.add_nodes(self.count, cluster.node(self.like).metadata.name, cluster, prefix=self.prefix)
             return
         shape = NodeShape(self.cpu, self.memory)
         prefix = self.prefix or "added"
         for number in range(1, self.count + 1):
             name = f"{prefix}-{number}"
-            if world.nodes.get(name) is not None:
+            if cluster.nodes.get(name) is not None:
                 raise NothingThere(f"there is a node {name!r} already: choose another prefix")
-            await world.apply(node_manifest(name, shape.amounts(), self.labels))
+            await cluster.apply(node_manifest(name, shape.amounts(), self.labels))
 
 
 class Upgrade(Action):
@@ -149,5 +149,5 @@ class Upgrade(Action):
     def __post_init__(self) -> None:
         _ = self.share, seconds_of(self.takes)
 
-    async def run(self, world: World) -> None:
-        await nodes.upgrade(self.selector, self.share, seconds_of(self.takes), world)
+    async def run(self, cluster: ChangedCluster) -> None:
+        await nodes.upgrade(self.selector, self.share, seconds_of(self.takes), cluster)

@@ -14,39 +14,39 @@ from fairlead.api.pods import MIRROR, Pod
 from fairlead.api.verbs import PatchType
 from fairlead.runtime.clock import monotonic
 from fairlead.sim.nodes import FAILED
-from fairlead.study.changes.world import NothingThere, World, natural
+from fairlead.study.changes.changed_cluster import ChangedCluster, NothingThere, natural
 
 #: As `kubectl drain` tries again what a disruption budget forbids.
 _RETRY_SECONDS: Final = 5.0
 
 
-async def cordon(name: str, world: World, *, is_unschedulable: bool = True) -> None:
-    world.node(name)
+async def cordon(name: str, cluster: ChangedCluster, *, is_unschedulable: bool = True) -> None:
+    cluster.node(name)
     patch = {"spec": {"unschedulable": True if is_unschedulable else None}}
-    await world.patch(NODES, name, "", patch, PatchType.MERGE)
+    await cluster.patch(NODES, name, "", patch, PatchType.MERGE)
 
 
-async def drain(name: str, world: World, patience: float = math.inf) -> None:
+async def drain(name: str, cluster: ChangedCluster, patience: float = math.inf) -> None:
     """As `kubectl drain --ignore-daemonsets --delete-emptydir-data --force`, which waits until the pods are gone."""
-    await cordon(name, world)
+    await cordon(name, cluster)
     give_up_at = monotonic() + patience
-    waiting = [pod for pod in world.pods_on(name) if _is_to_go(pod)]
+    waiting = [pod for pod in cluster.pods_on(name) if _is_to_go(pod)]
     while waiting:
         for pod in waiting:
             if not pod.metadata.is_terminating:
-                await _evict(pod, world)
+                await _evict(pod, cluster)
         if monotonic() >= give_up_at:
             return
         await asyncio.sleep(_RETRY_SECONDS)
-        waiting = [found for pod in waiting if (found := _same(world.pods.get(pod.metadata.key), pod)) is not None]
+        waiting = [found for pod in waiting if (found := _same(cluster.pods.get(pod.metadata.key), pod)) is not None]
 
 
-async def _evict(pod: Pod, world: World) -> None:
+async def _evict(pod: Pod, cluster: ChangedCluster) -> None:
     """It stays for now where a disruption budget is in the way."""
     meta = pod.metadata
     body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": meta.name}}
     try:
-        await world.api.create(PODS, body, meta.namespace, name=meta.name, subresource="eviction")
+        await cluster.api.create(PODS, body, meta.namespace, name=meta.name, subresource="eviction")
     except (NotFound, TooManyRequests):
         pass
     except ApiError as error:
@@ -62,22 +62,22 @@ def _same(found: Pod | None, pod: Pod) -> Pod | None:
     return found if found is not None and found.metadata.uid == pod.metadata.uid else None
 
 
-async def fail(name: str, world: World, *, recovers: bool = False) -> None:
+async def fail(name: str, cluster: ChangedCluster, *, recovers: bool = False) -> None:
     """The machine is off, or on again."""
-    world.node(name)
+    cluster.node(name)
     patch = {"metadata": {"annotations": {FAILED: None if recovers else "true"}}}
-    await world.patch(NODES, name, "", patch, PatchType.MERGE)
+    await cluster.patch(NODES, name, "", patch, PatchType.MERGE)
 
 
-async def remove_node(name: str, world: World) -> None:
-    world.node(name)
-    await world.delete(NODES, name, "")
+async def remove_node(name: str, cluster: ChangedCluster) -> None:
+    cluster.node(name)
+    await cluster.delete(NODES, name, "")
 
 
-async def add_nodes(count: int, like: str, world: World, *, prefix: str = "") -> list[str]:
+async def add_nodes(count: int, like: str, cluster: ChangedCluster, *, prefix: str = "") -> list[str]:
     """As many nodes as that one, empty; returns their names."""
-    model = await world.get(NODES, like, "")
-    taken = {node.metadata.name for node in world.nodes}
+    model = await cluster.get(NODES, like, "")
+    taken = {node.metadata.name for node in cluster.nodes}
     names: list[str] = []
     number = 0
     while len(names) < count:
@@ -86,7 +86,7 @@ async def add_nodes(count: int, like: str, world: World, *, prefix: str = "") ->
         if name not in taken:
             names.append(name)
     for name in names:
-        await world.apply(like_node(model, name))
+        await cluster.apply(like_node(model, name))
     return names
 
 
@@ -105,21 +105,21 @@ def like_node(model: Obj, name: str) -> Obj:
     return made
 
 
-async def upgrade(selector: str, share: float, seconds: float, world: World) -> None:
+async def upgrade(selector: str, share: float, seconds: float, cluster: ChangedCluster) -> None:
     """Replace the nodes in batches of that share of them: drained, gone for so long, back empty and schedulable."""
-    nodes = sorted(world.nodes_of(selector), key=lambda node: natural(node.metadata.name))
+    nodes = sorted(cluster.nodes_of(selector), key=lambda node: natural(node.metadata.name))
     size = max(math.ceil(len(nodes) * share), 1)
     for start in range(0, len(nodes), size):
         async with asyncio.TaskGroup() as group:
             for node in nodes[start : start + size]:
-                group.create_task(_replace(node, seconds, world))
+                group.create_task(_replace(node, seconds, cluster))
 
 
-async def _replace(node: Node, seconds: float, world: World) -> None:
+async def _replace(node: Node, seconds: float, cluster: ChangedCluster) -> None:
     name = node.metadata.name
-    model = await world.get(NODES, name, "")
-    await drain(name, world)
-    await remove_node(name, world)
+    model = await cluster.get(NODES, name, "")
+    await drain(name, cluster)
+    await remove_node(name, cluster)
     await asyncio.sleep(seconds)
-    await world.apply(like_node(model, name))
-    await world.ready(name)
+    await cluster.apply(like_node(model, name))
+    await cluster.ready(name)

@@ -20,7 +20,7 @@ from fairlead.sim.durations import seconds_of
 from fairlead.sim.nodes import NodeShape, node_manifest
 from fairlead.study.changes import nodes
 from fairlead.study.changes.actions import Action
-from fairlead.study.changes.world import World, natural
+from fairlead.study.changes.changed_cluster import ChangedCluster, natural
 
 _LOOK_SECONDS: Final = 10.0
 #: The label of the nodes of a pool.
@@ -54,13 +54,13 @@ class NodePool(Action):
             raise ValueError(f"pricePerHour: {self.price_per_hour} is no price")
         _ = seconds_of(self.scale_up_delay), seconds_of(self.scale_down_after)
 
-    async def run(self, world: World) -> None:
-        await _Autoscaler(self, world).run()
+    async def run(self, cluster: ChangedCluster) -> None:
+        await _Autoscaler(self, cluster).run()
 
 
 class _Autoscaler:
-    def __init__(self, pool: NodePool, world: World) -> None:
-        self._pool, self._world = pool, world
+    def __init__(self, pool: NodePool, cluster: ChangedCluster) -> None:
+        self._pool, self._world = pool, cluster
         shape = NodeShape(pool.cpu, pool.memory).amounts()
         self._labels = {**pool.labels, POOL_LABEL: pool.name}
         self._shape, self._size = shape, amounts(shape)
@@ -69,7 +69,7 @@ class _Autoscaler:
         self._count = 0
         self._waiting: dict[str, Pod] = {}
         self._busy: dict[str, set[str]] = {}  # by node: its pods that are no daemons
-        world.pods.subscribe(self._pod)
+        cluster.pods.subscribe(self._pod)
 
     def _pod(self, old: Pod | None, new: Pod | None) -> None:
         pod = new or old

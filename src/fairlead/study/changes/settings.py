@@ -15,8 +15,8 @@ from fairlead.api.resources import Resource
 from fairlead.api.verbs import PatchType
 from fairlead.arbitrator.objects import CONSUMER_GROUPS, CONSUMERS, THE_NAME
 from fairlead.golang import yaml as goyaml
+from fairlead.study.changes.changed_cluster import ChangedCluster, NothingThere, natural
 from fairlead.study.changes.nodes import add_nodes, remove_node
-from fairlead.study.changes.world import NothingThere, World, natural
 
 NODE_COUNT: Final = "nodes"
 _WEIGHT: Final = "weight"
@@ -32,31 +32,31 @@ def split(text: str) -> tuple[str, str]:
     return what, value
 
 
-async def set_value(text: str, world: World) -> None:
+async def set_value(text: str, cluster: ChangedCluster) -> None:
     what, value = split(text)
     if what == NODE_COUNT:
-        await _set_nodes(value, world)
+        await _set_nodes(value, cluster)
         return
     word, _, rest = what.partition("/")
     if word == _WEIGHT:
-        await _set_weight(rest, value, world)
+        await _set_weight(rest, value, cluster)
         return
-    kind = world.kind(word)
+    kind = cluster.kind(word)
     if kind.qualified == RESOURCE_QUOTAS.qualified:
-        await _set_quota(rest, value, world)
+        await _set_quota(rest, value, cluster)
     else:
-        await _set_field(kind, rest, value, world)
+        await _set_field(kind, rest, value, cluster)
 
 
-async def _set_nodes(value: str, world: World) -> None:
+async def _set_nodes(value: str, cluster: ChangedCluster) -> None:
     """The nodes with the fewest pods go first; new ones are of the most frequent size."""
     if not value.isdecimal() or int(value) > MOST_NODES:
         raise NothingThere(f"nodes={value} is no number of nodes between 0 and {MOST_NODES:,}")
-    count, nodes = int(value), list(world.nodes)
-    pods = Counter(pod.spec.node_name for pod in world.pods if not pod.is_finished)
+    count, nodes = int(value), list(cluster.nodes)
+    pods = Counter(pod.spec.node_name for pod in cluster.pods if not pod.is_finished)
     nodes.sort(key=lambda node: (pods[node.metadata.name], natural(node.metadata.name)), reverse=True)
     for node in nodes[count:]:
-        await remove_node(node.metadata.name, world)
+        await remove_node(node.metadata.name, cluster)
     if count > len(nodes):
         if not nodes:
             raise NothingThere("there is no node whose size new ones could have")
@@ -66,25 +66,25 @@ async def _set_nodes(value: str, world: World) -> None:
             (node for node in nodes if tuple(sorted(node.status.allocatable.items())) == most),
             key=lambda node: natural(node.metadata.name),
         )
-        await add_nodes(count - len(nodes), model.metadata.name, world)
+        await add_nodes(count - len(nodes), model.metadata.name, cluster)
 
 
-async def _set_weight(name: str, value: str, world: World) -> None:
+async def _set_weight(name: str, value: str, cluster: ChangedCluster) -> None:
     """Of the Consumer of a namespace, or of a ConsumerGroup."""
     if not value.isdecimal():
         raise NothingThere(f"weight {value!r} is no number")
     patch = {"spec": {"weight": int(value)}}
-    for group in (item.obj() for item in (await world.api.list(CONSUMER_GROUPS)).items):
+    for group in (item.obj() for item in (await cluster.api.list(CONSUMER_GROUPS)).items):
         if group["metadata"]["name"] == name:
-            await world.patch(CONSUMER_GROUPS, name, "", patch, PatchType.MERGE)
+            await cluster.patch(CONSUMER_GROUPS, name, "", patch, PatchType.MERGE)
             return
-    await world.patch(CONSUMERS, THE_NAME, name, patch, PatchType.MERGE)
+    await cluster.patch(CONSUMERS, THE_NAME, name, patch, PatchType.MERGE)
 
 
-async def _set_quota(rest: str, value: str, world: World) -> None:
+async def _set_quota(rest: str, value: str, cluster: ChangedCluster) -> None:
     namespace, _, rest = rest.partition("/")
     name, has_name, resource = rest.rpartition("/")
-    quotas = [item.obj() for item in (await world.api.list(RESOURCE_QUOTAS, namespace)).items] if namespace else []
+    quotas = [item.obj() for item in (await cluster.api.list(RESOURCE_QUOTAS, namespace)).items] if namespace else []
     if has_name:
         quotas = [quota for quota in quotas if quota["metadata"]["name"] == name]
         if not quotas:
@@ -97,20 +97,20 @@ async def _set_quota(rest: str, value: str, world: World) -> None:
         names = ", ".join(sorted(quota["metadata"]["name"] for quota in quotas))
         raise NothingThere(f"which ResourceQuota of {namespace!r}: {names}? Write quota/{namespace}/NAME/{resource}")
     patch = {"spec": {"hard": {resource: value}}}
-    await world.patch(RESOURCE_QUOTAS, quotas[0]["metadata"]["name"], namespace, patch, PatchType.MERGE)
+    await cluster.patch(RESOURCE_QUOTAS, quotas[0]["metadata"]["name"], namespace, patch, PatchType.MERGE)
 
 
 def _hard(quota: Obj) -> Obj:
     return (quota.get("spec") or {}).get("hard") or {}
 
 
-async def _set_field(kind: Resource, rest: str, value: str, world: World) -> None:
+async def _set_field(kind: Resource, rest: str, value: str, cluster: ChangedCluster) -> None:
     parts = rest.split("/", 2 if kind.namespaced else 1)
     if len(parts) != (3 if kind.namespaced else 2) or not all(parts):
         form = "NAMESPACE/NAME/FIELD" if kind.namespaced else "NAME/FIELD"
         raise NothingThere(f"{kind.singular}/{rest} names no field: write {kind.singular}/{form}")
     namespace, name, path = parts if kind.namespaced else ("", *parts)
-    current: Any = await world.get(kind, name, namespace)
+    current: Any = await cluster.get(kind, name, namespace)
     patch: Any = next(goyaml.strict_documents(value.encode()), value)
     *way, field = path.split(".")
     for part in way:
@@ -119,4 +119,4 @@ async def _set_field(kind: Resource, rest: str, value: str, world: World) -> Non
             raise NothingThere(f"{kind.kind} {name!r} has no {part!r} in {path}")
     for part in reversed([*way, field]):
         patch = {part: patch}
-    await world.patch(kind, name, namespace, patch, PatchType.MERGE)
+    await cluster.patch(kind, name, namespace, patch, PatchType.MERGE)

@@ -25,7 +25,7 @@ class NothingThere(ValueError):
 
 
 @dataclass
-class World:
+class ChangedCluster:
     api: UserApi
     informers: Informers
     #: What an hour of a node costs, by node; of those that pools have made.
