@@ -13,7 +13,7 @@ import msgspec
 
 from fairlead.api.resources import Resource
 from fairlead.cli.failures import ANSWER_SECONDS, explained, parsing
-from fairlead.cli.standalone import access_of
+from fairlead.cli.standalone import access_of, which_cluster_options
 from fairlead.client.http import HttpApi
 from fairlead.client.kubeconfig import Access
 from fairlead.runtime import log_lines
@@ -23,13 +23,7 @@ from fairlead.wording import counted
 
 
 @click.command(short_help="What a study needs of a cluster, in one file; read-only.")
-@click.option(
-    "--kubeconfig",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    envvar="KUBECONFIG",
-    help="Which cluster.",
-)
-@click.option("--context", default="", help="A context of the kubeconfig.  [default: the current one]")
+@which_cluster_options()
 @click.option("--file", "-f", type=click.Path(dir_okay=False, path_type=Path), help="Where to.  [default: stdout]")
 def capture(kubeconfig: Path | None, context: str, file: Path | None) -> None:
     """Write a List of the nodes, pods, controllers, quotas and classes of a cluster, for `fairlead simulate --import`.

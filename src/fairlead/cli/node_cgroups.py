@@ -15,7 +15,7 @@ from fairlead.api.objects import Obj
 from fairlead.api.verbs import Api, ListQuery
 from fairlead.cli.failures import ANSWER_SECONDS, Failure, explained, parsing
 from fairlead.cli.node_options import kubelet_configuration, refused
-from fairlead.cli.standalone import access_of
+from fairlead.cli.standalone import access_of, which_cluster_options
 from fairlead.client.http import HttpApi
 from fairlead.client.kubeconfig import Access
 from fairlead.node.cgroups.tree import CgroupTree, cgroup_tree
@@ -29,13 +29,7 @@ from fairlead.sim.machine.hardware import hardware_of
 @click.command(
     short_help="What a node of a running cluster enforces.", context_settings={"ignore_unknown_options": True}
 )
-@click.option(
-    "--kubeconfig",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    envvar="KUBECONFIG",
-    help="Which cluster.",
-)
-@click.option("--context", default="", help="A context of the kubeconfig.  [default: the current one]")
+@which_cluster_options()
 @click.option("--pod", metavar="[NAMESPACE/]POD", help="The cgroups of this pod alone.")
 @click.option(
     "--config",

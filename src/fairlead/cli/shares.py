@@ -22,7 +22,7 @@ from fairlead.arbitrator.objects import (
     ConsumerGroup,
 )
 from fairlead.cli.failures import ANSWER_SECONDS, Failure, WrongUsage, explained, parsing
-from fairlead.cli.standalone import access_of
+from fairlead.cli.standalone import access_of, which_cluster_options
 from fairlead.client.http import HttpApi
 from fairlead.client.kubeconfig import Access
 from fairlead.runtime.loops import run
@@ -59,13 +59,7 @@ class ShareRow:
 
 
 @click.command(short_help="Who has which share of a cluster, and what it uses.")
-@click.option(
-    "--kubeconfig",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    envvar="KUBECONFIG",
-    help="Which cluster; an arbitrator must run there.",
-)
-@click.option("--context", default="", help="A context of the kubeconfig.  [default: the current one]")
+@which_cluster_options("Which cluster; an arbitrator must run there.")
 @click.option("--resource", default="cpu", show_default=True, help="Of which resource.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def shares(kubeconfig: Path | None, context: str, resource: str, output: str) -> None:

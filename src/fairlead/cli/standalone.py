@@ -7,6 +7,9 @@ import os
 import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any, TypeVar
+
+import click
 
 from fairlead.api.verbs import Api
 from fairlead.cli.failures import WrongUsage
@@ -18,6 +21,24 @@ from fairlead.runtime import rng
 from fairlead.runtime.metrics import Family
 from fairlead.runtime.process_metrics import process_families
 from fairlead.runtime.stopping import stop_signals
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def which_cluster_options(which: str = "Which cluster.") -> Callable[[Command], Command]:
+    """`--kubeconfig` and `--context`: `access_of` takes what they say. `which`: what is meant, for the help."""
+
+    def decorate(command: Command) -> Command:
+        context = click.option("--context", default="", help="A context of the kubeconfig.  [default: the current one]")
+        kubeconfig = click.option(
+            "--kubeconfig",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            envvar="KUBECONFIG",
+            help=which,
+        )
+        return kubeconfig(context(command))
+
+    return decorate
 
 
 def access_of(kubeconfig: Path | None, context: str) -> Access:
