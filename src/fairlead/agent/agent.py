@@ -37,9 +37,8 @@ from fairlead.agent.pods.sources import Sources
 from fairlead.agent.pods.streams import RealPodStreams
 from fairlead.agent.pods.worker import PodWorker
 from fairlead.agent.reclaiming import Reclaimer
+from fairlead.agent.runtime_choice import Ground, Runtimes, conmon
 from fairlead.agent.runtimes.base import State
-from fairlead.agent.runtimes.oci.keeper import find_programs
-from fairlead.agent.runtimes.oci.runtime import OciRuntime
 from fairlead.api.builtin import NODES, PODS, SERVICES
 from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
@@ -91,7 +90,9 @@ class AgentSettings:
 class NodeAgent:
     """Use `run`; StartupError for what a kubelet would not start with."""
 
-    def __init__(self, api: Api, settings: AgentSettings, images: Images, networking: Networking) -> None:
+    def __init__(
+        self, api: Api, settings: AgentSettings, images: Images, networking: Networking, runtimes: Runtimes = conmon
+    ) -> None:
         identity, root = settings.identity, settings.root
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._api, self._identity = api, identity
@@ -103,7 +104,7 @@ class NodeAgent:
         self._plan = node_plan(self._configured, self._machine)
         least = least_oom_score_adj()
         keepers = path_of((*kubepods(config.cgroup_root)[:-1], KEEPERS), CgroupDriver.CGROUPFS)
-        self._runtime = OciRuntime(root, find_programs(), self._cgroups, keepers, least)
+        self._runtime = runtimes(Ground(root, self._cgroups, keepers, least))
         self._log_rotation = LogRotation(self._runtime, LogPolicy.of(config))
         self._recorder = EventRecorder(api, "kubelet", host=identity.name)
         self._images, self._network, self._root = images, networking(config), root
@@ -167,6 +168,7 @@ class NodeAgent:
                 group.create_task(lease.run(), name="lease")
                 frequencies = config.node_status_update_frequency, config.node_status_report_frequency
                 group.create_task(node.run(*frequencies), name="node status")
+                group.create_task(self._runtime.run(), name="runtime")
                 group.create_task(worker.run(), name="pods")
                 group.create_task(self._log_rotation.run(), name="log rotation")
                 group.create_task(self._correct(worker), name="QoS cgroups")
@@ -248,7 +250,7 @@ class NodeAgent:
         warnings = list(self._network.problems)
         if (least := self._least_oom_score_adj) > EXEMPT:
             warnings.append(f"this machine refuses an oom_score_adj below {least}; containers get that instead")
-        errors = [self._network_failure] if self._network_failure else ()
+        errors = [problem for problem in (self._runtime.problem, self._network_failure) if problem]
         return NodeHealth(self._pressures(), errors=errors, warnings=warnings)
 
     def _enforce(self) -> None:
