@@ -80,7 +80,7 @@ class Containerd:
             command = ["containerd", "--config", str(self.folder / "config.toml")]
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
         until = time.monotonic() + START_SECONDS
-        while self.ctr("version", check=False) != 0:
+        while self._ctr("version", check=False).returncode != 0:
             assert self._process.poll() is None and time.monotonic() < until, (self.folder / "log").read_text()
             time.sleep(0.05)
 
@@ -90,22 +90,27 @@ class Containerd:
             self._process.terminate()
             self._process.wait(START_SECONDS)
 
-    def ctr(self, *arguments: str, check: bool = True) -> int:
+    def _ctr(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         socket = f"{self.folder}/containerd.sock"
         command = ["ctr", "--address", socket, "--namespace", "k8s.io", *arguments]
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0 or not check, done.stderr
-        return done.returncode
+        return done
+
+    def containers(self) -> list[str]:
+        """The ids of all there are, those of sandboxes too."""
+        return self._ctr("containers", "list", "--quiet").stdout.split()
 
     def load(self, name: str, rootfs: Path, **config: Any) -> None:
         """An image of that root file system."""
         archive = self.folder / "image.tar"
-        archive.write_bytes(docker_archive({name: [layer(*_entries(rootfs))]}, **config))
-        self.ctr("images", "import", str(archive))
+        archive.write_bytes(docker_archive({name: [layer(*entries(rootfs))]}, **config))
+        self._ctr("images", "import", str(archive))
         archive.unlink()
 
 
-def _entries(rootfs: Path) -> Iterator[Entry]:
+def entries(rootfs: Path) -> Iterator[Entry]:
+    """What a root file system has, as a layer says it."""
     for path in sorted(rootfs.rglob("*")):
         name = str(path.relative_to(rootfs))
         if path.is_symlink():

@@ -14,13 +14,12 @@ from fairlead.agent import linux
 from fairlead.agent.cgroups.hierarchies import hierarchies
 from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.cgroups.probes import least_oom_score_adj
-from fairlead.agent.runtime_choice import Ground, Runtimes, behind_cri, conmon
+from fairlead.agent.runtime_choice import Ground, behind_cri, conmon
 from fairlead.agent.runtimes.base import ContainerSpec, ContainerStatus, Runtime, SandboxSpec
-from fairlead.agent.runtimes.cri.client import Client
-from fairlead.agent.runtimes.cri.images import CriImages
 from fairlead.node.cgroups.containers import ContainerValues
 from fairlead.node.containers import container_id
 from tests.agent.containerd import Containerd, containerd, with_containerd
+from tests.agent.folder_images import FolderImages
 from tests.agent.machine import mounts_below, own_cgroup, real_containers, root_file_system
 
 OCI, CONTAINERD = "oci", "containerd"
@@ -42,7 +41,6 @@ class Place:
     runtime: Runtime = field(init=False)
     image_id: str = "sha256:1"
     ended: asyncio.Queue[ContainerStatus] = field(default_factory=asyncio.Queue)
-    _client: Client | None = None
 
     @property
     def pod(self) -> str:
@@ -54,25 +52,18 @@ class Place:
 
     async def open(self) -> None:
         """A runtime as a new agent has it, which finds what there is."""
-        runtimes: Runtimes = conmon
-        if self.containerd is not None:
-            self._client = Client(self.containerd.endpoint)
-            images = CriImages(self._client)
-            runtimes = behind_cri(self._client, images)
-        ground = Ground(self.root, self.cgroups, f"{self.cgroup}/conmon", least_oom_score_adj())
-        self.runtime = runtimes(ground)
+        runtimes = conmon(FolderImages({})) if self.containerd is None else behind_cri
+        endpoint = self.containerd.endpoint if self.containerd is not None else ""
+        ground = Ground(self.root, self.cgroups, f"{self.cgroup}/conmon", least_oom_score_adj(), endpoint)
+        self.runtime, images = runtimes(ground)
         await self.runtime.adopt()
-        if self.containerd is not None:
-            image = images.find(IMAGE)
-            assert image is not None
+        if (image := images.find(IMAGE)) is not None:
             self.image_id = image.id
         self.runtime.subscribe(self.ended.put_nowait)
         await self.runtime.create_sandbox(self.sandbox())
 
     def close(self) -> None:
         self.runtime.close()
-        if self._client is not None:
-            self._client.close()
 
     def sandbox(self, uid: str = "u1") -> SandboxSpec:
         return SandboxSpec(uid=uid, namespace="ns", name="p", hostname="web-0", cgroup=self.pod, logs=self.folder)

@@ -19,7 +19,6 @@ from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.cgroups.probes import least_oom_score_adj
 from fairlead.agent.claims import claim
 from fairlead.agent.eviction import Evictions
-from fairlead.agent.images_seam import Images
 from fairlead.agent.kubelet_api.kept_certificate import KeptCertificate
 from fairlead.agent.kubelet_api.serving import serving_kubelet
 from fairlead.agent.kubelet_port import Serving, serving_of
@@ -37,7 +36,7 @@ from fairlead.agent.pods.sources import Sources
 from fairlead.agent.pods.streams import RealPodStreams
 from fairlead.agent.pods.worker import PodWorker
 from fairlead.agent.reclaiming import Reclaimer
-from fairlead.agent.runtime_choice import Ground, Runtimes, conmon
+from fairlead.agent.runtime_choice import Ground, Runtimes
 from fairlead.agent.runtimes.base import State
 from fairlead.api.builtin import NODES, PODS, SERVICES
 from fairlead.api.nodes import Node
@@ -90,9 +89,7 @@ class AgentSettings:
 class NodeAgent:
     """Use `run`; StartupError for what a kubelet would not start with."""
 
-    def __init__(
-        self, api: Api, settings: AgentSettings, images: Images, networking: Networking, runtimes: Runtimes = conmon
-    ) -> None:
+    def __init__(self, api: Api, settings: AgentSettings, runtimes: Runtimes, networking: Networking) -> None:
         identity, root = settings.identity, settings.root
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._api, self._identity = api, identity
@@ -104,10 +101,11 @@ class NodeAgent:
         self._plan = node_plan(self._configured, self._machine)
         least = least_oom_score_adj()
         keepers = path_of((*kubepods(config.cgroup_root)[:-1], KEEPERS), CgroupDriver.CGROUPFS)
-        self._runtime = runtimes(Ground(root, self._cgroups, keepers, least))
+        ground = Ground(root, self._cgroups, keepers, least, config.container_runtime_endpoint)
+        self._runtime, self._images = runtimes(ground)
         self._log_rotation = LogRotation(self._runtime, LogPolicy.of(config))
         self._recorder = EventRecorder(api, "kubelet", host=identity.name)
-        self._images, self._network, self._root = images, networking(config), root
+        self._network, self._root = networking(config), root
         self._network_failure = ""
         self._least_oom_score_adj = least
         self._keepers, self._document = keepers, settings.document

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import NamedTuple
 
 from fairlead.agent.cgroups.machine import Cgroups
-from fairlead.agent.runtimes.base import Runtime
+from fairlead.agent.images_seam import Images
+from fairlead.agent.runtimes.base import Runtime, RuntimeFailure
 from fairlead.agent.runtimes.oci.keeper import find_programs
 from fairlead.agent.runtimes.oci.runtime import OciRuntime
 
-if TYPE_CHECKING:
-    from fairlead.agent.runtimes.cri.client import Client
-    from fairlead.agent.runtimes.cri.images import CriImages
 
-#: A kubelet's default.
-ENDPOINT: Final = "unix:///run/containerd/containerd.sock"
+class RuntimeKind(StrEnum):
+    OCI = "oci"
+    CRI = "cri"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,18 +30,35 @@ class Ground:
     #: The cgroup of what looks after containers.
     keepers: str
     least_oom_score_adj: int
+    #: Where a runtime behind CRI listens.
+    endpoint: str
 
 
-#: The runtime of a node, once its ground is known.
-Runtimes = Callable[[Ground], Runtime]
+class Containers(NamedTuple):
+    """A runtime, and the images that it makes containers of."""
+
+    runtime: Runtime
+    images: Images
 
 
-def conmon(ground: Ground) -> Runtime:
-    """RuntimeFailure says what to install."""
-    return OciRuntime(ground.root, find_programs(), ground.cgroups, ground.keepers, ground.least_oom_score_adj)
+#: The runtime of a node, once its ground is known. RuntimeFailure says what is missing.
+Runtimes = Callable[[Ground], Containers]
 
 
-def behind_cri(client: Client, images: CriImages) -> Runtimes:
-    from fairlead.agent.runtimes.cri.runtime import CriRuntime  # gRPC is for those alone who use it
+def conmon(images: Images) -> Runtimes:
+    return lambda ground: Containers(
+        OciRuntime(ground.root, find_programs(), ground.cgroups, ground.keepers, ground.least_oom_score_adj), images
+    )
 
-    return lambda ground: CriRuntime(ground.root, client, images, ground.cgroups, ground.least_oom_score_adj)
+
+def behind_cri(ground: Ground) -> Containers:
+    from fairlead.agent.runtimes.cri.client import Client  # gRPC is for those alone who use it
+    from fairlead.agent.runtimes.cri.images import CriImages
+    from fairlead.agent.runtimes.cri.runtime import CriRuntime
+
+    try:
+        client = Client(ground.endpoint)
+    except ValueError as error:
+        raise RuntimeFailure(str(error)) from None
+    images = CriImages(client)
+    return Containers(CriRuntime(ground.root, client, images, ground.cgroups, ground.least_oom_score_adj), images)

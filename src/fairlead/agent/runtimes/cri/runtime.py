@@ -102,6 +102,7 @@ class CriRuntime:
         for task in self._looking:
             task.cancel()
         self._processes.close()
+        self._client.close()
 
     def subscribe(self, changed: Callable[[ContainerStatus], None]) -> None:
         self._subscribers.append(changed)
