@@ -36,6 +36,7 @@ from fairlead.agent.runtimes.cri import messages as cri
 from fairlead.agent.runtimes.cri.client import Asked, CallFailed, Client
 from fairlead.agent.runtimes.cri.first_processes import FirstProcesses
 from fairlead.agent.runtimes.cri.images import CriImages
+from fairlead.agent.runtimes.cri.reset import remember
 from fairlead.agent.runtimes.cri.sandboxes import Sandboxes
 from fairlead.agent.runtimes.cri.specs import ROOT_LABEL, RUN, STATES, container_config, resources, status_of
 from fairlead.agent.runtimes.cri.streams import RemoteStreams, open_streams
@@ -83,6 +84,7 @@ class CriRuntime:
     async def adopt(self) -> None:
         found = await self._client.call(cri.VERSION, cri.VersionRequest())
         self.name, self.version = found.runtime_name, found.runtime_version
+        remember(self._root, self._client)
         await self._sandboxes.adopt()
         await self._look()
 

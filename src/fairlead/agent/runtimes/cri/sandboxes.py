@@ -84,6 +84,13 @@ class Sandboxes:
         self._found.pop(uid, None)
         self._made.pop(uid, None)
 
+    async def remove_all(self) -> int:
+        """However they came to be here: how many."""
+        found = await self._list()
+        for each in found:
+            await self._remove(each.id)
+        return len(found)
+
     async def _run(self, spec: SandboxSpec, config: cri.PodSandboxConfig) -> tuple[str, Sandbox]:
         """What an attempt that was cut off has left of the pod stands in the way."""
         await self.remove(spec.uid)
