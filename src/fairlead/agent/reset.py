@@ -60,9 +60,12 @@ def reset(root: Path) -> Removed:
 
 
 def _remove_pods_of_cri(root: Path) -> tuple[int, int]:
-    from fairlead.agent.runtimes.cri.reset import reset as reset_cri  # gRPC is for those alone who use it
+    from fairlead.agent.runtimes.cri.network import withdraw  # gRPC is for those alone who use it
+    from fairlead.agent.runtimes.cri.reset import reset as reset_cri
 
-    return run(reset_cri(root))
+    removed = run(reset_cri(root))
+    withdraw(root / FOLDER)  # the runtime detaches pods by it
+    return removed
 
 
 def _remove_cgroup(cgroups: Cgroups, path: str) -> None:
