@@ -105,7 +105,7 @@ def simulate(
     """
     began = time.perf_counter()
     with parsing():
-        imported = list(imported_objects(dumps))
+        imported = imported_objects(dumps)
         epoch = latest_date(imported) or DEFAULT_EPOCH
         if not quiet:
             _tell_dump(imported, epoch, time.perf_counter() - began)
