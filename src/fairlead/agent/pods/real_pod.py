@@ -164,7 +164,7 @@ class RealPod:
             hook: Obj = (self.container(container.name).get("lifecycle") or {}).get("preStop") or {}
 
             async def run_hook(left: float) -> None:
-                if failure := await self._asker(container.name, id_).ask(hook, left):
+                if failure := await self._asker(container.name, id_).run_hook(hook, left):
                     self.tell(Note(WARNING, "FailedPreStopHook", f"PreStopHook failed: {failure}"))
 
             stopping = self._stopping[id_] = Stopping(self.place.runtime, id_, run_hook if hook else None)
@@ -255,7 +255,7 @@ class RealPod:
 
     async def _run_post_start(self, container: Container, hook: Obj, id_: str, *, is_init: bool) -> None:
         """A hook that fails ends the container."""
-        if failure := await self._asker(container.name, id_).ask(hook, _POST_START_SECONDS):
+        if failure := await self._asker(container.name, id_).run_hook(hook, _POST_START_SECONDS):
             path = field_path(container, is_init=is_init)
             self.tell(Note(WARNING, "FailedPostStartHook", f"PostStartHook failed: {failure}", path))
             self.tell(Note(NORMAL, "Killing", "FailedPostStartHook", path))
