@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fairlead.api.builtin import NODES, PODS
-from fairlead.api.objects import Obj
-from fairlead.api.verbs import PatchType
+from fairlead.api.builtin import NODES
 from tests.agent.machine import in_loop, mounts_below, real_containers, until
 from tests.agent.oci_node import IMAGE, NODE, is_phase, is_running, manifest, real_node, state
 
@@ -168,20 +166,6 @@ async def test_a_field_that_this_node_does_not_honour_is_named(tmp_path: Path) -
         pod = await node.until("odd", is_phase("Failed"))
         assert pod["status"]["reason"] == "UnsupportedField"
         assert "spec.shareProcessNamespace" in pod["status"]["message"]
-
-
-@in_loop
-async def test_a_resize_is_infeasible(tmp_path: Path) -> None:
-    async with real_node(tmp_path) as node:
-        await node.create(manifest("web", "sleep", "1000", resources={"requests": {"cpu": "100m"}}))
-        await node.until("web", is_running)
-        wanted = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "200m"}}}]}}
-        await node.api.patch(PODS, "web", "default", wanted, PatchType.STRATEGIC, subresource="resize")
-
-        def is_put_off(pod: Obj) -> bool:
-            return any(each.get("reason") == "Infeasible" for each in pod["status"]["conditions"])
-
-        await node.until("web", is_put_off)
 
 
 @in_loop

@@ -29,7 +29,6 @@ def test_every_option_of_the_table_is_one(option: str) -> None:
         {"ephemeralContainers": [{"name": "debug"}]},
         {"securityContext": {"sysctls": [{"name": "net.x", "value": "1"}]}},
         {"containers": [{"name": "c", "securityContext": {"privileged": True}}]},
-        {"containers": [{"name": "c", "livenessProbe": {"grpc": {"port": 1}}}]},
         {"containers": [{"name": "c", "securityContext": {"appArmorProfile": {"type": "Unconfined"}}}]},
         {"containers": [{"name": "c", "volumeDevices": [{"name": "v"}]}]},
         {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]},

@@ -57,6 +57,7 @@ from fairlead.node.cgroups.values import CgroupValues
 from fairlead.node.conditions import NodeHealth
 from fairlead.node.configuration.errors import Stage, StartupError
 from fairlead.node.configuration.load import Configured, configure
+from fairlead.node.declared_features import declared_features
 from fairlead.node.eviction.manager import MONITORING_SECONDS
 from fairlead.node.eviction.settings import eviction_settings
 from fairlead.node.oom import EXEMPT
@@ -132,6 +133,7 @@ class NodeAgent:
             f"{self._runtime.name}://{self._runtime.version}",
             self._health,
             config.port if self._serving is not None else 0,
+            declared_features(self._configured),
         )
         nodes = Informer(self._api, NODES, Node, fields=f"metadata.name={self._identity.name}")
         services = Informer(self._api, SERVICES, Service)

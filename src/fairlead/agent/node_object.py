@@ -55,14 +55,15 @@ class NodeObject:
         runtime: str,
         health: Callable[[], NodeHealth],
         port: int = 0,
+        features: Sequence[str] = (),
     ) -> None:
-        """`port` is where it answers as a kubelet does; 0: nowhere."""
+        """`port` is where it answers as a kubelet does, 0: nowhere; `features` are those that it declares."""
         self._api, self._recorder, self._identity, self._health = api, recorder, identity, health
         self._capacity = {name: str(amount) for name, amount in capacity.items()}
         self._allocatable = {name: str(amount) for name, amount in allocatable.items()}
         self._info = node_info(runtime)
         self._conditions: list[Obj] = []
-        self._port = port
+        self._port, self._features = port, list(features)
         self._look = asyncio.Event()
         self.uid = ""
 
@@ -151,6 +152,7 @@ class NodeObject:
                 {"type": "Hostname", "address": self._identity.name},
             ],
             "nodeInfo": self._info,
+            "declaredFeatures": self._features,
             **({"daemonEndpoints": {"kubeletEndpoint": {"Port": self._port}}} if self._port else {}),
         }
 

@@ -22,7 +22,7 @@ from fairlead.agent.pods.probing import Probes, Told
 from fairlead.agent.pods.requests_to_pods import Asker
 from fairlead.agent.pods.service_links import service_variables
 from fairlead.agent.pods.stopping import Stopping
-from fairlead.agent.runtimes.base import CannotStart, RuntimeFailure, Sandbox, SandboxSpec
+from fairlead.agent.runtimes.base import CannotStart, RuntimeFailure, Sandbox, SandboxSpec, State
 from fairlead.agent.volumes.content import PodContent, VolumeProblem
 from fairlead.agent.volumes.payload import Owner
 from fairlead.agent.volumes.pod_volumes import PodVolumes
@@ -35,6 +35,7 @@ from fairlead.api.quantity import ZERO
 from fairlead.node.container_runtime import Start
 from fairlead.node.container_sync import DEFAULT_GRACE_SECONDS, Note, field_path
 from fairlead.node.containers import container_id
+from fairlead.node.resize import Allocated, with_allocation
 from fairlead.runtime.clock import monotonic, now
 
 #: How long until what failed is tried again.
@@ -50,6 +51,7 @@ class RealPod:
         self.pulled: set[str] = set()  # containers whose image was asked for anew, as their policy says
         self.addresses: tuple[str, ...] = ()
         self.sandbox: Sandbox | None = None
+        self.allocated: Allocated = {}  # what the node has given it, where another size is desired
         self._wake = wake
         self._probes: dict[str, Probes] = {}
         self._stopping: dict[str, Stopping] = {}
@@ -70,7 +72,7 @@ class RealPod:
             host_ipc=bool(spec.get("hostIPC")),
         )
         try:
-            await asyncio.to_thread(place.cgroups.ensure, wanted.cgroup, place.cgroup_files(self.manifest))
+            await asyncio.to_thread(place.cgroups.ensure, wanted.cgroup, place.cgroup_files(self.sized))
             sandbox = await place.runtime.create_sandbox(wanted)
             self.addresses = (place.node_ip,)
             if sandbox.netns is not None:
@@ -139,6 +141,22 @@ class RealPod:
             await self._run_post_start(container, hook, id_, is_init=is_init)
         return Start(status.started_at, name, image.id)
 
+    async def resize(self, but: Collection[str]) -> str:
+        """Give the pod and its running containers what they are allocated; why that cannot be done, or nothing."""
+        place, values = self.place, self.place.container_values(self.sized)
+        cgroup, files = place.cgroup_of(self.manifest), place.cgroup_files(self.sized)
+        # What grows has to grow here first, what shrinks can only afterwards: what is refused now is tried again then.
+        await asyncio.to_thread(place.cgroups.change, cgroup, files)
+        try:
+            for name, id_ in self.current.items():
+                status = place.runtime.status(id_)
+                if status is not None and status.state is State.RUNNING and name in values and name not in but:
+                    await place.runtime.update(id_, values[name])
+        except RuntimeFailure as failure:
+            return str(failure)
+        refused = await asyncio.to_thread(place.cgroups.change, cgroup, files)
+        return next((f"cgroup file {file} of the pod: {problem}" for file, problem in refused.items()), "")
+
     def stop(self, id_: str, container: Container, seconds: float) -> None:
         """Begin to stop it; a shorter time than before counts, a longer one does not."""
         stopping = self._stopping.get(id_)
@@ -146,7 +164,7 @@ class RealPod:
             hook: Obj = (self.container(container.name).get("lifecycle") or {}).get("preStop") or {}
 
             async def run_hook(left: float) -> None:
-                if failure := await self._asker(container.name, id_).ask(hook, left):
+                if failure := await self._asker(container.name, id_).run_hook(hook, left):
                     self.tell(Note(WARNING, "FailedPreStopHook", f"PreStopHook failed: {failure}"))
 
             stopping = self._stopping[id_] = Stopping(self.place.runtime, id_, run_hook if hook else None)
@@ -175,9 +193,14 @@ class RealPod:
             stopping.has_ended()
         self._wake()
 
+    @property
+    def sized(self) -> Obj:
+        """The pod with what it is allocated, whatever else is desired."""
+        return with_allocation(self.manifest, self.allocated) if self.allocated else self.manifest
+
     def container(self, name: str) -> Obj:
-        """As the pod says it."""
-        spec = self.manifest["spec"]
+        """As the pod says it, with what it is allocated."""
+        spec = self.sized["spec"]
         every = (*(spec.get("initContainers") or ()), *(spec["containers"]))
         found: Obj = next(each for each in every if each["name"] == name)
         return found
@@ -219,7 +242,7 @@ class RealPod:
             ]
         )
         logs = place.log_folder(meta.namespace, meta.name, meta.uid) / container["name"]
-        values = place.container_values(self.manifest)[container["name"]]
+        values = place.container_values(self.sized)[container["name"]]
         return Made(id_, attempt, image, env, mounts, values, logs / f"{attempt}.log")
 
     async def _remove_older(self, name: str, attempt: int) -> None:
@@ -232,7 +255,7 @@ class RealPod:
 
     async def _run_post_start(self, container: Container, hook: Obj, id_: str, *, is_init: bool) -> None:
         """A hook that fails ends the container."""
-        if failure := await self._asker(container.name, id_).ask(hook, _POST_START_SECONDS):
+        if failure := await self._asker(container.name, id_).run_hook(hook, _POST_START_SECONDS):
             path = field_path(container, is_init=is_init)
             self.tell(Note(WARNING, "FailedPostStartHook", f"PostStartHook failed: {failure}", path))
             self.tell(Note(NORMAL, "Killing", "FailedPostStartHook", path))
@@ -254,7 +277,7 @@ class RealPod:
 
     def _downward(self) -> DownwardApi:
         place, address = self.place, self.addresses[0] if self.addresses else ""
-        return DownwardApi(self.manifest, place.node_name, place.node_ip, address, place.allocatable)
+        return DownwardApi(self.sized, place.node_name, place.node_ip, address, place.allocatable)
 
     @property
     def _only_user(self) -> int | None:
@@ -267,7 +290,7 @@ class RealPod:
 
     @property
     def _most_memory(self) -> int:
-        limit = pod_limits(self.manifest["spec"]).get("memory", ZERO).units
+        limit = pod_limits(self.sized["spec"]).get("memory", ZERO).units
         return limit or self.place.allocatable.get("memory", ZERO).units
 
     @property

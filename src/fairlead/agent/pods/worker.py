@@ -12,13 +12,13 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable, Sequence, Set
-from dataclasses import replace
 from typing import Final
 
 from fairlead.agent.pods.admission import admission_of
 from fairlead.agent.pods.observed import ObservedRuntime
 from fairlead.agent.pods.place import Place
 from fairlead.agent.pods.real_pod import RealPod, remove_logs, remove_remnants, tear_down
+from fairlead.agent.pods.resizing import PendingResizes, Sized, resize_settings
 from fairlead.agent.runtimes.base import ContainerStatus
 from fairlead.api.builtin import PODS
 from fairlead.api.errors import NotFound
@@ -34,7 +34,6 @@ from fairlead.node.container_sync import Note
 from fairlead.node.grace_periods import grace_period, stop_timeout
 from fairlead.node.pod_lifecycle import PodKill, PodRun
 from fairlead.node.preemption import MESSAGE, PREEMPTING, preempted_condition, preempted_status
-from fairlead.node.resize import INFEASIBLE, PendingResize
 from fairlead.node.start_requirements import NOTHING
 from fairlead.node.status import PodAddresses
 from fairlead.runtime.clock import now, parse_timestamp, timestamp
@@ -46,7 +45,6 @@ WORKERS: Final = 16
 SOURCES_AGAIN_SECONDS: Final = 5.0
 REFRESH_SECONDS: Final = 60.0
 DEADLINE_EXCEEDED: Final = "DeadlineExceeded"
-_NO_RESIZES: Final = "this node does not resize running pods"
 _DEADLINE_MESSAGE: Final = "Pod was active on the node longer than the specified deadline"
 
 log = logging.getLogger(__name__)
@@ -69,18 +67,19 @@ class PodWorker:
         self._queue: WorkQueue[str] = WorkQueue()
         self._runs: dict[str, PodRun] = {}  # by uid, as the next
         self._real: dict[str, RealPod] = {}
-        self._admitted: dict[str, Obj] = {}
+        self._admitted: set[str] = set()
+        self._resizes = PendingResizes(resize_settings(place.configured))
         self._departed: dict[str, set[str]] = {}  # by key: uids of pods that are gone from the API
         self._runtime = ObservedRuntime(self._real.__getitem__)
 
     @property
     def admitted(self) -> Sequence[Obj]:
         """The pods that this node has taken and that have not ended."""
-        return list(self._admitted.values())
+        return [real.sized for uid in self._admitted if (real := self._real.get(uid)) is not None]
 
     @property
     def admitted_uids(self) -> Set[str]:
-        return self._admitted.keys()
+        return self._admitted
 
     async def run(self) -> None:
         """Until cancelled. The informer must be running."""
@@ -155,6 +154,7 @@ class PodWorker:
             await self._known(pod)  # of an earlier agent: its logs are read still
             return
         run, real = await self._taken_up(pod, moment)
+        real.allocated = run.size(pod).allocated
         if not pod.is_finished and run.deleted_at is None and await self._is_refused(pod, run, real):
             return
         self._end_overdue(pod, run, real, moment)
@@ -164,8 +164,7 @@ class PodWorker:
             if any(keys is None for keys in found.values()):
                 self._queue.add_after(key, SOURCES_AGAIN_SECONDS)
         step = run.step(pod, self._addresses(pod, real), moment, found)
-        if step.wants_resize:
-            _put_off(pod, run, moment)
+        if step.wants_resize and self._resize(uid, moment):
             step = run.step(pod, self._addresses(pod, real), moment, found)
         if step.status is not None:
             await self._report(pod, run, real, step.status)
@@ -216,7 +215,7 @@ class PodWorker:
         node = self._node()
         if node is None:
             raise NotFound("this node is not registered yet")
-        admission = admission_of(real.manifest, node, self._admitted.values(), self._pressures())
+        admission = admission_of(real.manifest, node, self.admitted, self._pressures())
         if (refusal := admission.refusal) is not None:
             self._place.events.tell(pod, [Note(WARNING, refusal.reason, refusal.message)])
             await self._report(pod, run, real, refusal.status() | {"startTime": timestamp()})
@@ -225,9 +224,30 @@ class PodWorker:
             self._preempt(admission.preempted)
             self._queue.add_after(pod.metadata.key, 1.0)
             return True
-        self._admitted[uid] = real.manifest
+        self._admitted.add(uid)
         self._changed()
         return False
+
+    def _resize(self, uid: str, moment: float) -> bool:
+        """Decide about a pod that wants another size, and about others that wait; whether there is news of this one."""
+        node, names = self._node(), [each for each in self._admitted if each in self._runs]
+        if node is None or uid not in names:
+            return False
+        pods = {each: Sized(self._real[each], self._runs[each]) for each in names}
+        decided = self._resizes.decide(uid, node, pods, self._pressures(), moment)
+        for each in decided.changed:
+            self._real[each].allocated = self._runs[each].size(self._real[each].pod).allocated
+            if each != uid:
+                self._queue.add(self._runs[each].key)
+        self._preempt(decided.preempted)
+        if decided.changed:
+            self._changed()
+        return uid in decided.changed
+
+    def _retry_resizes(self) -> None:
+        """There is more room."""
+        if (uid := self._resizes.first) is not None and (run := self._runs.get(uid)) is not None:
+            self._queue.add(run.key)
 
     def _preempt(self, victims: Sequence[Obj]) -> None:
         for victim in victims:
@@ -288,23 +308,18 @@ class PodWorker:
             await asyncio.to_thread(remove_logs, self._place, uid)
 
     def _release(self, uid: str) -> None:
-        if self._admitted.pop(uid, None) is not None:
+        if uid in self._admitted:
+            self._admitted.discard(uid)
             self._changed()
+            self._retry_resizes()
 
     async def _refresh(self) -> None:
         while True:
             await asyncio.sleep(REFRESH_SECONDS)
+            self._retry_resizes()
             for uid in list(self._admitted):
                 if (real := self._real.get(uid)) is not None and real.sandbox is not None:
                     await real.refresh_volumes()
-
-
-def _put_off(pod: Pod, run: PodRun, moment: float) -> None:
-    """Nobody carries out a resize here, and the pod's conditions say so."""
-    size = run.size(pod)
-    generation = pod.metadata.generation
-    if size.pending is None or size.pending.generation != generation:
-        run.resized(replace(size, pending=PendingResize(INFEASIBLE, _NO_RESIZES, generation)), moment)
 
 
 def _current(pod: Pod) -> dict[str, str]:

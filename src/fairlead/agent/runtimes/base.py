@@ -179,7 +179,7 @@ class Runtime(Protocol):
     def status(self, id_: str) -> ContainerStatus | None: ...
 
     async def update(self, id_: str, resources: ContainerValues) -> None:
-        """Give a running container other limits."""
+        """Give a running container other limits; RuntimeFailure where the kernel refuses one."""
         ...
 
     async def run_in(self, id_: str, argv: Sequence[str], seconds: float) -> Executed:

@@ -39,6 +39,8 @@ from fairlead.node.cgroups.tree import container_files
 from fairlead.runtime.clock import now
 
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+#: Of cgroup v1, where the kernel counts swap.
+_MEMORY_AND_SWAP: Final = "memory.memsw.limit_in_bytes"
 #: /dev/shm of a pod, as containerd has it.
 _SHM_OPTIONS: Final = "mode=1777,size=65536k"
 
@@ -182,8 +184,12 @@ class OciRuntime:
     async def update(self, id_: str, resources: ContainerValues) -> None:
         status = self._known(id_)
         cgroup = f"{self._sandboxes[status.pod_uid].cgroup}/{id_}"
-        written = container_files(resources, self._cgroups.hierarchies.version)
-        await asyncio.to_thread(self._cgroups.write, cgroup, written)
+        files = dict(container_files(resources, self._cgroups.hierarchies.version))
+        if resources.memory_swap_limit and self._cgroups.read(cgroup, _MEMORY_AND_SWAP) is not None:
+            files[_MEMORY_AND_SWAP] = str(resources.memory_swap_limit)
+        refused = await asyncio.to_thread(self._cgroups.change, cgroup, files)
+        for file, problem in refused.items():
+            raise RuntimeFailure(f"cgroup file {file} of container {status.name}: {problem}")
 
     # -- in a container
 
