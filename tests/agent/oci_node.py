@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from fairlead.client.kubeconfig import Access, load
 from fairlead.compose import Cluster, Settings, cluster
 from fairlead.node.eviction.candidates import DiskUsage
 from fairlead.node.stats.measurements import NodeMeasurements
+from fairlead.server.codec.body_types import body_type_of
 from tests.agent.machine import own_cgroup, root_file_system
 
 NODE = "n1"
@@ -108,7 +109,12 @@ class RealNode:
                 document = {"cgroupRoot": self.cgroup, "failCgroupV1": False, "syncFrequency": "1s", **self.document}
                 identity = NodeIdentity(name=NODE, ip="127.0.0.1")
                 settings = AgentSettings(
-                    identity=identity, root=self.root, document=document, within=self.cgroup, measure_seconds=0.5
+                    identity=identity,
+                    root=self.root,
+                    document=document,
+                    within=self.cgroup,
+                    normalise_pod=body_type_of(PODS).normalise,
+                    measure_seconds=0.5,
                 )
                 self.agent = NodeAgent(api, settings, self.images, loopback_only("a test has none"))
                 ready.set()
@@ -154,9 +160,10 @@ class RealNode:
             async with asyncio.timeout(seconds):
                 while True:
                     self._check()
-                    last = await self.pod(name)
-                    if is_so(last):
-                        return last
+                    with suppress(NotFound):  # a mirror is made some time
+                        last = await self.pod(name)
+                        if is_so(last):
+                            return last
                     await asyncio.sleep(0.05)
         except TimeoutError:
             raise AssertionError(f"{last.get('status')}\n{await self.events(name)}") from None

@@ -20,7 +20,10 @@ from fairlead.agent.runtimes.oci.records import container_records, sandbox_recor
 from fairlead.runtime.loops import run
 
 #: What an agent makes in its folder, images apart.
-_OWN: Final = ("containers", "sandboxes", "state", "pods", "logs", "pki", "boot-id", "cgroups.json", "agent.lock")
+_OWN: Final = (
+    *("containers", "sandboxes", "state", "pods", "logs", "static-pods", "pki"),
+    *("boot-id", "cgroups.json", "agent.lock"),
+)
 #: How long processes that were killed may take to be gone: ten seconds.
 _MOST_TRIES: Final = 200
 _LOOK_SECONDS: Final = 0.05

@@ -24,6 +24,7 @@ from fairlead.agent.node_object import NodeIdentity
 from fairlead.agent.reset import reset as remove_everything
 from fairlead.agent.runtimes.base import RuntimeFailure
 from fairlead.agent.stored_images import StoredImages
+from fairlead.api.builtin import PODS
 from fairlead.api.names import dns1123_subdomain
 from fairlead.api.objects import Obj
 from fairlead.cli.failures import Failure, WrongUsage, explained, parsing
@@ -36,6 +37,7 @@ from fairlead.node.configuration.errors import StartupError
 from fairlead.node.configuration.value_types import STRING_MAP
 from fairlead.runtime import log_lines
 from fairlead.runtime.loops import run as run_loop
+from fairlead.server.codec.body_types import body_type_of
 from fairlead.wording import counted
 
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -114,7 +116,13 @@ def run(
             is_registering=register_node,
         )
         document = kubelet_configuration(config) if config else {}
-        settings = AgentSettings(identity=identity, root=root.absolute(), document=document, flags=flags)
+        settings = AgentSettings(
+            identity=identity,
+            root=root.absolute(),
+            document=document,
+            flags=flags,
+            normalise_pod=body_type_of(PODS).normalise,
+        )
         network = _Network(ClusterNetwork(cluster_network), load(network_kubeconfig) if network_kubeconfig else None)
     with explained():
         try:

@@ -6,7 +6,8 @@ import asyncio
 import shutil
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from typing import Final
+from pathlib import Path
+from typing import Final, NamedTuple
 
 from fairlead.agent.images_seam import Image, PullFailure
 from fairlead.agent.network.settings import DEFAULT_DOMAIN
@@ -327,17 +328,30 @@ def remove_logs(place: Place, uid: str) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def remove_remnants(place: Place, running: Collection[str], there: Collection[str]) -> None:
-    """Folders and cgroups of pods that do not run, and logs of pods that are not there."""
-    for folder in (place.root / "pods").glob("*"):
-        if folder.name not in running:
-            PodVolumes(folder, 0).tear_down()
-    for cgroup in place.pod_cgroups():
-        if cgroup.rpartition("/pod")[2] not in running:
-            _remove_cgroup(place, cgroup)
-    for folder in (place.root / "logs").glob("*_*_*"):
-        if (uid := folder.name.rpartition("_")[2]) not in there:
-            remove_logs(place, uid)
+class Remnants(NamedTuple):
+    """What there is of pods on the disk and in cgroups, by uid: of some of them nothing else is left."""
+
+    folders: Mapping[str, Path]
+    cgroups: Mapping[str, str]
+    logs: Collection[str]
+
+    @classmethod
+    def of(cls, place: Place) -> Remnants:
+        folders = {folder.name: folder for folder in (place.root / "pods").glob("*")}
+        cgroups = {cgroup.rpartition("/pod")[2]: cgroup for cgroup in place.pod_cgroups()}
+        return cls(folders, cgroups, {log.name.rpartition("_")[2] for log in (place.root / "logs").glob("*_*_*")})
+
+    def remove(self, place: Place, running: Collection[str], there: Collection[str]) -> None:
+        """Folders and cgroups of pods that do not run, and logs of pods that are not there."""
+        for uid, folder in self.folders.items():
+            if uid not in running:
+                PodVolumes(folder, 0).tear_down()
+        for uid, cgroup in self.cgroups.items():
+            if uid not in running:
+                _remove_cgroup(place, cgroup)
+        for uid in self.logs:
+            if uid not in there:
+                remove_logs(place, uid)
 
 
 def _remove_cgroup(place: Place, cgroup: str) -> None:
