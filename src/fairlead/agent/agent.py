@@ -26,7 +26,7 @@ from fairlead.agent.kubelet_api.serving import serving_kubelet
 from fairlead.agent.kubelet_port import Serving, serving_of
 from fairlead.agent.lease import Lease
 from fairlead.agent.machine import machine
-from fairlead.agent.measuring.machine import ROOT, memory_bytes
+from fairlead.agent.measuring.machine import ROOT, cpus, memory_bytes
 from fairlead.agent.measuring.measurer import Measurer
 from fairlead.agent.network_choice import Networking
 from fairlead.agent.network_seam import NetworkFailed
@@ -106,7 +106,11 @@ class NodeAgent:
         self._cgroups = Cgroups(hierarchies())
         self._normalise_pod = settings.normalise_pod
         self._within, self._measure_seconds = settings.within, settings.measure_seconds
-        self._machine = replace(machine(root), memory_bytes=memory_bytes(self._cgroups, settings.within))
+        self._machine = replace(
+            machine(root),
+            cpus=cpus(self._cgroups, settings.within),
+            memory_bytes=memory_bytes(self._cgroups, settings.within),
+        )
         self._configured = _configured(settings, self._cgroups.hierarchies.version)
         config = self._configured.configuration
         self._plan = node_plan(self._configured, self._machine)
