@@ -14,7 +14,7 @@ from fairlead.agent.images.store import ImageStore
 from fairlead.agent.network_choice import loopback_only
 from fairlead.agent.node_object import NodeIdentity
 from fairlead.agent.stored_images import StoredImages
-from fairlead.api.builtin import NODES
+from fairlead.api.builtin import NODES, PODS
 from fairlead.api.errors import NotFound
 from fairlead.api.objects import Obj
 from fairlead.api.qos import qos_class
@@ -24,6 +24,7 @@ from fairlead.compose import Settings, simulation
 from fairlead.node.cgroups.names import CgroupDriver, container_path, kubepods, pod_cgroup, qos_cgroup
 from fairlead.runtime.clock import now
 from fairlead.runtime.loops import run
+from fairlead.server.codec.body_types import body_type_of
 from fairlead.verify.facts import NODE
 from fairlead.verify.happenings import ContainerKey, ContainerRun, Course, CpuSample, Observer
 from fairlead.verify.images import PlayedImages
@@ -68,6 +69,7 @@ async def _happen(
                 root=machine.root,
                 document={"cgroupRoot": machine.cgroup, **kubelet_document(workload)},
                 within=machine.cgroup,
+                normalise_pod=body_type_of(PODS).normalise,
             ),
             images,
             loopback_only(_EXPECTED),
