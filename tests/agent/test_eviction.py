@@ -9,8 +9,10 @@ from fairlead.agent import linux
 from fairlead.api.builtin import EVENTS, NODES
 from fairlead.api.objects import Obj
 from fairlead.node.evidence import RANKING, Ranking, found_in
+from tests.agent.folder_images import FolderImage
 from tests.agent.machine import in_loop, real_containers, until
-from tests.agent.oci_node import IMAGE, NODE, FolderImage, RealNode, is_phase, is_running, manifest, real_node
+from tests.agent.oci_node import NODE, RealNode, is_phase, is_running, manifest, real_node
+from tests.agent.runtime_place import IMAGE
 
 pytestmark = real_containers
 

@@ -25,7 +25,8 @@ from fairlead.cli.main import main
 from tests.agent.machine import own_cgroup, real_containers, root_file_system
 from tests.agent.network.namespaces import Namespace, Wire, real
 from tests.agent.network.nodes import eventually
-from tests.agent.oci_node import IMAGE, manifest
+from tests.agent.oci_node import manifest
+from tests.agent.runtime_place import IMAGE
 from tests.processes import fairlead_up
 
 pytestmark = [real_containers, real]

@@ -20,7 +20,6 @@ from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.cgroups.probes import least_oom_score_adj
 from fairlead.agent.claims import claim
 from fairlead.agent.eviction import Evictions
-from fairlead.agent.images_seam import Images
 from fairlead.agent.kubelet_api.kept_certificate import KeptCertificate
 from fairlead.agent.kubelet_api.serving import serving_kubelet
 from fairlead.agent.kubelet_port import Serving, serving_of
@@ -39,9 +38,8 @@ from fairlead.agent.pods.sources import Sources
 from fairlead.agent.pods.streams import RealPodStreams
 from fairlead.agent.pods.worker import PodWorker
 from fairlead.agent.reclaiming import Reclaimer
+from fairlead.agent.runtime_choice import Ground, Runtimes
 from fairlead.agent.runtimes.base import State
-from fairlead.agent.runtimes.oci.keeper import find_programs
-from fairlead.agent.runtimes.oci.runtime import OciRuntime
 from fairlead.agent.static_pods.manifests import Normalise
 from fairlead.agent.static_pods.mirrors import Mirrors
 from fairlead.agent.static_pods.static_pods import FOLDER, StaticPods
@@ -99,7 +97,7 @@ class AgentSettings:
 class NodeAgent:
     """Use `run`; StartupError for what a kubelet would not start with."""
 
-    def __init__(self, api: Api, settings: AgentSettings, images: Images, networking: Networking) -> None:
+    def __init__(self, api: Api, settings: AgentSettings, runtimes: Runtimes, networking: Networking) -> None:
         identity, root = settings.identity, settings.root
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._api, self._identity = api, identity
@@ -116,10 +114,11 @@ class NodeAgent:
         self._plan = node_plan(self._configured, self._machine)
         least = least_oom_score_adj()
         keepers = path_of((*kubepods(config.cgroup_root)[:-1], KEEPERS), CgroupDriver.CGROUPFS)
-        self._runtime = OciRuntime(root, find_programs(), self._cgroups, keepers, least)
+        ground = Ground(root, self._cgroups, keepers, least, config.container_runtime_endpoint)
+        self._runtime, self._images = runtimes(ground)
         self._log_rotation = LogRotation(self._runtime, LogPolicy.of(config))
         self._recorder = EventRecorder(api, "kubelet", host=identity.name)
-        self._images, self._network, self._root = images, networking(config), root
+        self._network, self._root = networking(config), root
         self._network_failure = ""
         self._least_oom_score_adj = least
         self._keepers, self._document = keepers, settings.document
@@ -173,6 +172,7 @@ class NodeAgent:
                 group.create_task(self._connect(node), name="network")
                 group.create_task(statics.run(), name="static pods")
                 group.create_task(services.run(), name="services")
+                group.create_task(self._runtime.run(), name="runtime")
                 group.create_task(worker.run(), name="pods")
                 group.create_task(self._log_rotation.run(), name="log rotation")
                 group.create_task(self._correct(worker), name="QoS cgroups")
@@ -272,7 +272,7 @@ class NodeAgent:
         warnings = list(self._network.problems)
         if (least := self._least_oom_score_adj) > EXEMPT:
             warnings.append(f"this machine refuses an oom_score_adj below {least}; containers get that instead")
-        errors = [self._network_failure] if self._network_failure else ()
+        errors = [problem for problem in (self._runtime.problem, self._network_failure) if problem]
         return NodeHealth(self._pressures(), errors=errors, warnings=warnings)
 
     def _enforce(self) -> None:

@@ -16,7 +16,7 @@ from fairlead.agent.network.cni import configuration
 from fairlead.agent.network.dns.resolv_conf import Naming
 from fairlead.agent.network.pod_network import PodNetwork as OwnNetwork
 from fairlead.agent.network.settings import DEFAULT_DOMAIN, NetworkSettings
-from fairlead.agent.network_seam import LoopbackOnly, PodNetwork
+from fairlead.agent.network_seam import LoopbackOnly, NetworkOfRuntime, PodNetwork
 from fairlead.api.verbs import Api
 from fairlead.client.informer import Informers
 from fairlead.node.configuration.settings import KubeletConfiguration
@@ -42,8 +42,18 @@ def loopback_only(why: str) -> Networking:
     return lambda config: LoopbackOnly(_naming(config), why)
 
 
-def networking(kind: ClusterNetwork, node_name: str, root: Path, api: Api | None) -> Networking:
-    """`api` is in the name of the network (network/permissions.py), which reads what runs on other nodes, too."""
+def of_the_runtime(config: KubeletConfiguration) -> PodNetwork:
+    """The container runtime has one."""
+    return NetworkOfRuntime(_naming(config))
+
+
+def networking(
+    kind: ClusterNetwork, node_name: str, root: Path, api: Api | None, *, is_cri: bool = False
+) -> Networking:
+    """`api` is in the name of the network (network/permissions.py), which reads what runs on other nodes, too. A
+    runtime behind CRI attaches pods itself."""
+    if is_cri:
+        return of_the_runtime
     if kind is ClusterNetwork.NONE:
         conflist = configuration.installed()
         if conflist is None:

@@ -53,6 +53,32 @@ class PodNetwork(Protocol):
         ...
 
 
+class NetworkOfRuntime:
+    """The runtime attaches pods to a network of its own, as under a kubelet; who brought that brought services too."""
+
+    problems: Sequence[str] = ()
+
+    def __init__(self, naming: Naming) -> None:
+        self._naming = naming
+
+    async def run(self) -> None:
+        """Others keep it up."""
+
+    async def attach(
+        self, netns_path: str, namespace: str, name: str, uid: str, container_id: str, host_ports: Iterable[HostPort]
+    ) -> tuple[str, ...]:
+        raise NetworkFailed("the container runtime gave the pod no address")
+
+    async def detach(self, container_id: str) -> None:
+        """The runtime does."""
+
+    async def collect(self, container_ids: Collection[str]) -> None:
+        """The runtime does."""
+
+    def resolv_conf(self, policy: str, config: DnsConfig | None, *, namespace: str, host_network: bool) -> str:
+        return self._naming.resolv_conf(policy, config, namespace=namespace, host_network=host_network)
+
+
 class LoopbackOnly:
     """Pods talk to themselves alone. Everything else is as on any node."""
 

@@ -1,4 +1,4 @@
-"""`fairlead up --node-runtime oci`: this machine as a node of its own cluster.
+"""`fairlead up --node-runtime`: this machine as a node of its own cluster.
 
 The agent is a process of its own, under an identity of its own: unpacking, mounts and /proc never hold up the API
 server, and it can do what a node may and nothing else.
@@ -23,6 +23,7 @@ import yaml
 from fairlead.agent.machine import host_address
 from fairlead.agent.network.settings import DNS_ADDRESS
 from fairlead.agent.network_choice import ClusterNetwork
+from fairlead.agent.runtime_choice import RuntimeKind
 from fairlead.api.builtin import SERVICES
 from fairlead.api.errors import AlreadyExists
 from fairlead.api.objects import Obj
@@ -36,7 +37,7 @@ from fairlead.compose import Cluster
 from fairlead.runtime.http.listener import bind
 from fairlead.server.auth.certificates import write_private
 
-SIMULATED, OCI = "sim", "oci"
+SIMULATED = "sim"
 _STOP_SECONDS: Final = 4.0
 #: As CoreDNS has it where kubeadm set it up.
 _KUBE_DNS: Final[Obj] = {
@@ -62,6 +63,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class OwnNode:
+    runtime: RuntimeKind
     root: Path
     document: Obj
     flags: Sequence[str]
@@ -71,10 +73,17 @@ class OwnNode:
 def own_node_options(command: Command) -> Command:
     runtime = click.option(
         "--node-runtime",
-        type=click.Choice([SIMULATED, OCI]),
+        type=click.Choice([SIMULATED, *(kind.value for kind in RuntimeKind)]),
         default=SIMULATED,
         show_default=True,
-        help="Simulated nodes; or this machine as one real node, with containers under conmon and crun (takes root).",
+        help="Simulated nodes; or this machine as one real node (takes root), with containers under conmon and crun "
+        "(oci) or a container runtime such as containerd (cri).",
+    )
+    endpoint = click.option(
+        "--container-runtime-endpoint",
+        default="",
+        metavar="SOCKET",
+        help="Where that container runtime listens.  [default: unix:///run/containerd/containerd.sock]",
     )
     root = click.option(
         "--node-root",
@@ -90,20 +99,29 @@ def own_node_options(command: Command) -> Command:
         show_default=True,
         help="Whose network the pods of the real node get; with none, that of CNI plugins which are installed.",
     )
-    return runtime(root(network(command)))
+    return runtime(endpoint(root(network(command))))
 
 
-def own_node(runtime: str, root: Path, node_config: Sequence[str], cluster_network: str) -> OwnNode | None:
+def own_node(
+    runtime: str, endpoint: str, root: Path, node_config: Sequence[str], cluster_network: str
+) -> OwnNode | None:
     """What the options say of the real node; None if there is to be none."""
+    if endpoint and runtime != RuntimeKind.CRI:
+        raise WrongUsage("--container-runtime-endpoint is for --node-runtime cri")
     if runtime == SIMULATED:
         return None
     if os.geteuid() != 0:
-        raise WrongUsage("--node-runtime oci takes root: start it with sudo")
+        raise WrongUsage(f"--node-runtime {runtime} takes root: start it with sudo")
     if len(node_config) > 1:
         raise WrongUsage("--node-config: one file is enough for one real node")
     document = kubelet_configuration(Path(node_config[0])) if node_config else {}
+    flags = [*kubelet_flags(), *([f"--container-runtime-endpoint={endpoint}"] if endpoint else [])]
     return OwnNode(
-        root.absolute(), {"failCgroupV1": False, **document}, kubelet_flags(), ClusterNetwork(cluster_network)
+        RuntimeKind(runtime),
+        root.absolute(),
+        {"failCgroupV1": False, **document},
+        flags,
+        ClusterNetwork(cluster_network),
     )
 
 
@@ -175,6 +193,8 @@ def _command(running: Cluster, node: OwnNode, name: str, folder: Path) -> list[s
         str(network_kubeconfig),
         "--cluster-network",
         node.network,
+        "--runtime",
+        node.runtime,
         "--root",
         str(node.root),
         "--node-name",

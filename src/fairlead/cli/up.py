@@ -147,6 +147,7 @@ def up(
     nodes_from: Path | None,
     node_config: tuple[str, ...],
     node_runtime: str,
+    container_runtime_endpoint: str,
     node_root: Path,
     cluster_network: str,
     dumps: tuple[Path, ...],
@@ -180,7 +181,7 @@ def up(
         if detach and not background.is_detached():
             background.detach(local, wait, reads_input=STDIN in dumps)
             return
-        own = own_node(node_runtime, node_root, node_config, cluster_network)
+        own = own_node(node_runtime, container_runtime_endpoint, node_root, node_config, cluster_network)
         if own is not None and nodes is None and not nodes_from:
             nodes = 0
         imported = imported_objects(dumps)

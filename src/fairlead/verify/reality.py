@@ -13,6 +13,7 @@ from fairlead.agent.cgroups.usage import throttling_of, usage_of
 from fairlead.agent.images.store import ImageStore
 from fairlead.agent.network_choice import loopback_only
 from fairlead.agent.node_object import NodeIdentity
+from fairlead.agent.runtime_choice import conmon
 from fairlead.agent.stored_images import StoredImages
 from fairlead.api.builtin import NODES, PODS
 from fairlead.api.errors import NotFound
@@ -71,7 +72,7 @@ async def _happen(
                 within=machine.cgroup,
                 normalise_pod=body_type_of(PODS).normalise,
             ),
-            images,
+            conmon(images),
             loopback_only(_EXPECTED),
         )
         observer = Observer(api)

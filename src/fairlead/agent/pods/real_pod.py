@@ -71,12 +71,15 @@ class RealPod:
             cgroup=place.cgroup_of(self.manifest),
             host_network=bool(spec.get("hostNetwork")),
             host_ipc=bool(spec.get("hostIPC")),
+            host_pid=bool(spec.get("hostPID")),
+            logs=place.log_folder(meta.namespace, meta.name, meta.uid),
+            host_ports=self._host_ports(),
         )
         try:
             await asyncio.to_thread(place.cgroups.ensure, wanted.cgroup, place.cgroup_files(self.sized))
             sandbox = await place.runtime.create_sandbox(wanted)
-            self.addresses = (place.node_ip,)
-            if sandbox.netns is not None:
+            self.addresses = sandbox.addresses or (place.node_ip,)
+            if sandbox.netns is not None and not sandbox.addresses:
                 self.addresses = await place.network.attach(
                     str(sandbox.netns), meta.namespace, meta.name, meta.uid, meta.uid, self._host_ports()
                 )
@@ -121,17 +124,17 @@ class RealPod:
     async def start(self, container: Container, attempt: int, image: Image, *, is_init: bool) -> Start:
         """Make and start the container, and wait for its hook."""
         runtime, whole = self.place.runtime, self.container(container.name)
-        id_ = container_id(self.pod.metadata.uid, container.name, attempt)
-        name = f"{runtime.name}://{id_}"
+        id_ = self._run_of(container.name, attempt)
         try:
-            if runtime.status(id_) is None:
-                await runtime.create(container_spec(self.manifest, whole, await self._made(whole, id_, attempt, image)))
+            id_ = id_ or await runtime.create(
+                container_spec(self.manifest, whole, await self._made(whole, attempt, image))
+            )
             await runtime.start(id_)
         except CannotConfigure as problem:
             return Start(problem="CreateContainerConfigError", message=str(problem))
         except CannotStart as problem:
-            self.current[container.name] = id_
-            return Start(now(), name, image.id, "RunContainerError", str(problem))
+            id_ = self.current[container.name] = self._run_of(container.name, attempt)
+            return Start(now(), f"{runtime.name}://{id_}", image.id, "RunContainerError", str(problem))
         except (RuntimeFailure, VolumeProblem, ApiError, OSError) as problem:
             return Start(problem="CreateContainerError", message=str(problem))
         self.current[container.name] = id_
@@ -140,7 +143,7 @@ class RealPod:
         assert status is not None
         if (hook := (whole.get("lifecycle") or {}).get("postStart")) is not None:
             await self._run_post_start(container, hook, id_, is_init=is_init)
-        return Start(status.started_at, name, image.id)
+        return Start(status.started_at, f"{runtime.name}://{id_}", image.id)
 
     async def resize(self, but: Collection[str]) -> str:
         """Give the pod and its running containers what they are allocated; why that cannot be done, or nothing."""
@@ -231,7 +234,13 @@ class RealPod:
 
     # -- what containers are made of
 
-    async def _made(self, container: Obj, id_: str, attempt: int, image: Image) -> Made:
+    def _run_of(self, name: str, attempt: int) -> str:
+        """The id of that run, if it has been made; empty if not."""
+        wanted = self.pod.metadata.uid, name, attempt
+        every = self.place.runtime.containers()
+        return next((each.id for each in every if (each.pod_uid, each.name, each.attempt) == wanted), "")
+
+    async def _made(self, container: Obj, attempt: int, image: Image) -> Made:
         place, meta = self.place, self.pod.metadata
         env = await environment(container, meta.namespace, place.sources, self._downward(), self._services())
         domain = place.configured.configuration.cluster_domain or DEFAULT_DOMAIN
@@ -244,6 +253,7 @@ class RealPod:
         )
         logs = place.log_folder(meta.namespace, meta.name, meta.uid) / container["name"]
         values = place.container_values(self.sized)[container["name"]]
+        id_ = container_id(meta.uid, container["name"], attempt)
         return Made(id_, attempt, image, env, mounts, values, logs / f"{attempt}.log")
 
     async def _remove_older(self, name: str, attempt: int) -> None:

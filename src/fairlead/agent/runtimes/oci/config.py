@@ -13,6 +13,7 @@ from fairlead.agent.runtimes.base import ContainerSpec, Mount, RuntimeFailure, S
 from fairlead.agent.runtimes.oci.layout import ContainerFiles, SandboxFiles
 from fairlead.agent.runtimes.oci.seccomp import runtime_default
 from fairlead.agent.runtimes.oci.users import ImageUser, image_user
+from fairlead.agent.runtimes.proc_paths import MASKED, READ_ONLY
 from fairlead.api.objects import Obj
 from fairlead.node.cgroups.containers import ContainerValues
 
@@ -28,20 +29,6 @@ _FURTHER_CAPABILITIES: Final = """
     LINUX_IMMUTABLE MAC_ADMIN MAC_OVERRIDE NET_ADMIN NET_BROADCAST PERFMON SYSLOG SYS_ADMIN SYS_BOOT SYS_MODULE SYS_NICE
     SYS_PACCT SYS_PTRACE SYS_RAWIO SYS_RESOURCE SYS_TIME SYS_TTY_CONFIG WAKE_ALARM
 """
-_MASKED: Final = (
-    "/proc/asound",
-    "/proc/acpi",
-    "/proc/kcore",
-    "/proc/keys",
-    "/proc/latency_stats",
-    "/proc/timer_list",
-    "/proc/timer_stats",
-    "/proc/sched_debug",
-    "/proc/scsi",
-    "/sys/firmware",
-    "/sys/devices/virtual/powercap",
-)
-_READ_ONLY: Final = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
 
 
 def config_of(
@@ -61,7 +48,7 @@ def config_of(
             "cgroupsPath": cgroup,
             "resources": resources_of(spec.resources),
             **({"seccomp": runtime_default()} if spec.security.is_seccomp_confined else {}),
-            **({"maskedPaths": _MASKED, "readonlyPaths": _READ_ONLY} if spec.security.is_proc_masked else {}),
+            **({"maskedPaths": MASKED, "readonlyPaths": READ_ONLY} if spec.security.is_proc_masked else {}),
         },
     }
 

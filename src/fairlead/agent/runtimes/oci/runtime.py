@@ -11,13 +11,15 @@ import shutil
 import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from fairlead.agent import conmon_control, linux
+from fairlead.agent import conmon_control, conmon_streams, linux, processes
 from fairlead.agent.cgroups.machine import Cgroups
+from fairlead.agent.kubelet_api.pod_streams import ProcessStreams
 from fairlead.agent.runtimes.base import (
     CannotStart,
     ContainerSpec,
@@ -37,6 +39,7 @@ from fairlead.agent.runtimes.oci.records import ContainerRecord, SandboxRecord, 
 from fairlead.node.cgroups.containers import ContainerValues
 from fairlead.node.cgroups.tree import container_files
 from fairlead.runtime.clock import now
+from fairlead.runtime.streaming.remote_command import Wanted
 
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 #: Of cgroup v1, where the kernel counts swap.
@@ -49,6 +52,7 @@ class OciRuntime:
     """Its methods are for one event loop; what waits for the kernel is done in threads."""
 
     name = "fairlead-oci"
+    problem = ""
 
     def __init__(
         self, root: Path, programs: Programs, cgroups: Cgroups, keepers: str, least_oom_score_adj: int
@@ -66,7 +70,7 @@ class OciRuntime:
         self.version = ""
 
     async def adopt(self) -> None:
-        """Find what is there from before; call it first. Remnants of what was never finished are removed."""
+        """Remnants of what was never finished are removed."""
         self.version = await self._commands.version()
         await asyncio.to_thread(self._prepare)
         for sandbox in records.sandbox_records(self._layout):
@@ -80,6 +84,9 @@ class OciRuntime:
         for folder in self._layout.sandboxes.iterdir():
             if folder.name not in self._sandboxes:
                 await asyncio.to_thread(_remove_sandbox_files, SandboxFiles(folder))
+
+    async def run(self) -> None:
+        """Keepers tell all there is to notice."""
 
     def close(self) -> None:
         """Stop watching; containers run on."""
@@ -122,9 +129,9 @@ class OciRuntime:
     def status(self, id_: str) -> ContainerStatus | None:
         return self._containers.get(id_)
 
-    async def create(self, spec: ContainerSpec) -> None:
+    async def create(self, spec: ContainerSpec) -> str:
         if spec.id in self._containers:
-            return
+            return spec.id
         sandbox = self._sandboxes[spec.pod_uid]
         files, sandbox_files = self._layout.container(spec.id), self._layout.sandbox(spec.pod_uid)
         await self._discard(spec.id)  # of an attempt that came to nothing
@@ -145,6 +152,7 @@ class OciRuntime:
         keep(files.record, record)
         self._containers[spec.id] = record.status(files, State.CREATED)
         self._watch(spec.id, files)
+        return spec.id
 
     async def start(self, id_: str) -> None:
         status = self._known(id_)
@@ -196,19 +204,20 @@ class OciRuntime:
     async def run_in(self, id_: str, argv: Sequence[str], seconds: float) -> Executed:
         return await self._commands.run_in(self._known(id_).id, argv, seconds)
 
-    def exec_command(self, id_: str, argv: Sequence[str], *, has_terminal: bool) -> Sequence[str]:
-        return self._commands.exec_command(self._known(id_).id, argv, has_terminal=has_terminal)
+    async def exec(self, id_: str, argv: Sequence[str], wanted: Wanted) -> ProcessStreams:
+        command = self._commands.exec_command(self._known(id_).id, argv, has_terminal=wanted.is_terminal)
+        return await processes.begin(command, wanted)
 
-    def reopen_log(self, id_: str) -> None:
+    async def attach(self, id_: str, wanted: Wanted) -> ProcessStreams:
+        return await conmon_streams.attach(self._layout.container(id_).folder, wanted, partial(self._wait, id_))
+
+    async def reopen_log(self, id_: str) -> None:
         conmon_control.reopen_log(self._layout.container(id_).folder)
-
-    def attach_folder(self, id_: str) -> Path:
-        return self._layout.container(id_).folder
 
     def writable_layer(self, id_: str) -> Path:
         return self._layout.container(id_).upper
 
-    async def wait(self, id_: str) -> int:
+    async def _wait(self, id_: str) -> int:
         while self._known(id_).state is not State.EXITED:
             await self._changed(id_)
         return self._known(id_).exit_code
