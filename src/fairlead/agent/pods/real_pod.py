@@ -9,13 +9,12 @@ from contextlib import suppress
 from typing import Final
 
 from fairlead.agent.images_seam import Image, PullFailure
-from fairlead.agent.network.settings import DEFAULT_DOMAIN
 from fairlead.agent.network_seam import HostPort, NetworkFailed
 from fairlead.agent.pods.container_spec import Made, container_spec
 from fairlead.agent.pods.downward import DownwardApi
 from fairlead.agent.pods.environment import CannotConfigure, environment
 from fairlead.agent.pods.errands import Errands
-from fairlead.agent.pods.files import hostname_of, system_mounts
+from fairlead.agent.pods.files import NoHostname, kernel_hostname, system_mounts
 from fairlead.agent.pods.log_rotation import remove_log
 from fairlead.agent.pods.place import Place
 from fairlead.agent.pods.probing import Probes, Told
@@ -62,14 +61,20 @@ class RealPod:
     async def make_sandbox(self) -> bool:
         """The cgroup, the namespaces and the network; an event tells what failed, and it is tried again."""
         place, meta, spec = self.place, self.pod.metadata, self.manifest["spec"]
+        security = spec.get("securityContext") or {}
+        try:
+            hostname = kernel_hostname(self.manifest, place.cluster_domain)
+        except NoHostname as problem:
+            return self._has_no_sandbox(problem)
         wanted = SandboxSpec(
             uid=meta.uid,
             namespace=meta.namespace,
             name=meta.name,
-            hostname=hostname_of(self.manifest),
+            hostname=hostname,
             cgroup=place.cgroup_of(self.manifest),
             host_network=bool(spec.get("hostNetwork")),
             host_ipc=bool(spec.get("hostIPC")),
+            sysctls={sysctl["name"]: sysctl["value"] for sysctl in security.get("sysctls") or ()},
         )
         try:
             await asyncio.to_thread(place.cgroups.ensure, wanted.cgroup, place.cgroup_files(self.sized))
@@ -80,12 +85,14 @@ class RealPod:
                     str(sandbox.netns), meta.namespace, meta.name, meta.uid, meta.uid, self._host_ports()
                 )
         except (RuntimeFailure, NetworkFailed, OSError) as failure:
-            message = f"Failed to create pod sandbox: {failure}"
-            self.tell(Note(WARNING, "FailedCreatePodSandBox", message))
-            self.errands.forget_after("sandbox", AGAIN_SECONDS)
-            return False
+            return self._has_no_sandbox(failure)
         self.sandbox = sandbox
         return True
+
+    def _has_no_sandbox(self, problem: Exception) -> bool:
+        self.tell(Note(WARNING, "FailedCreatePodSandBox", f"Failed to create pod sandbox: {problem}"))
+        self.errands.forget_after("sandbox", AGAIN_SECONDS)
+        return False
 
     async def set_up_volumes(self) -> str:
         problem = await self._volumes.set_up(self.manifest["spec"].get("volumes") or (), self._content())
@@ -233,17 +240,18 @@ class RealPod:
     async def _made(self, container: Obj, id_: str, attempt: int, image: Image) -> Made:
         place, meta = self.place, self.pod.metadata
         env = await environment(container, meta.namespace, place.sources, self._downward(), self._services())
-        domain = place.configured.configuration.cluster_domain or DEFAULT_DOMAIN
         folder = place.folder(meta.uid) / "etc"
         mounts = await asyncio.to_thread(
             lambda: [
-                *system_mounts(folder, self.manifest, self.addresses, domain, place.network),
+                *system_mounts(folder, self.manifest, self.addresses, place.cluster_domain, place.network),
                 *self._volumes.mounts(container, env),
             ]
         )
         logs = place.log_folder(meta.namespace, meta.name, meta.uid) / container["name"]
         values = place.container_values(self.sized)[container["name"]]
-        return Made(id_, attempt, image, env, mounts, values, logs / f"{attempt}.log")
+        seccomp = {"type": "RuntimeDefault"} if place.configured.configuration.seccomp_default else {}
+        profiles = place.root / "seccomp"
+        return Made(id_, attempt, image, env, mounts, values, logs / f"{attempt}.log", profiles, seccomp)
 
     async def _remove_older(self, name: str, attempt: int) -> None:
         """One dead container of each name is kept, as a kubelet keeps one."""

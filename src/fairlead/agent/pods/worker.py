@@ -215,7 +215,8 @@ class PodWorker:
         node = self._node()
         if node is None:
             raise NotFound("this node is not registered yet")
-        admission = admission_of(real.manifest, node, self.admitted, self._pressures())
+        allowed_sysctls = self._place.configured.configuration.allowed_unsafe_sysctls
+        admission = admission_of(real.manifest, node, self.admitted, self._pressures(), allowed_sysctls)
         if (refusal := admission.refusal) is not None:
             self._place.events.tell(pod, [Note(WARNING, refusal.reason, refusal.message)])
             await self._report(pod, run, real, refusal.status() | {"startTime": timestamp()})

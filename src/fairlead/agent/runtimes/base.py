@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from fairlead.node.cgroups.containers import ContainerValues
 
@@ -40,6 +40,8 @@ class SandboxSpec:
     cgroup: str
     host_network: bool = False
     host_ipc: bool = False
+    #: By name, as the kernel has them for namespaces of the pod's own.
+    sysctls: Mapping[str, str] = field(default_factory=dict)
 
 
 class Sandbox(NamedTuple):
@@ -58,6 +60,8 @@ class Mount:
     source: Path
     target: str
     read_only: bool = False
+    #: With all that is mounted below it.
+    is_read_only_below: bool = False
     #: As mount(8) spells it.
     propagation: str = "rprivate"
 
@@ -68,6 +72,10 @@ class Security:
 
     user: str = ""  # as an image says it: USER[:GROUP], names or numbers
     groups: Sequence[int] = ()
+    #: Without those that the image gives to the user.
+    has_no_image_groups: bool = False
+    #: Everything that the machine itself may do, with its devices.
+    is_privileged: bool = False
     must_not_be_root: bool = False
     added_capabilities: Sequence[str] = ()
     dropped_capabilities: Sequence[str] = ()
@@ -77,6 +85,8 @@ class Security:
     is_proc_masked: bool = True
     #: With the profile RuntimeDefault.
     is_seccomp_confined: bool = False
+    #: Or with a profile of its own, as the OCI runtime specification has it.
+    seccomp: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +108,8 @@ class ContainerSpec:
     host_pid: bool = False
     has_tty: bool = False
     has_stdin: bool = False
+    #: Its stdin ends when the first who attaches goes.
+    has_stdin_once: bool = False
     log: Path
     stop_signal: int = 15
     #: Where in the container it leaves its last words.

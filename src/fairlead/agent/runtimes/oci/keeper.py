@@ -97,7 +97,8 @@ class Keepers:
             *("--persist-dir", str(files.persist), "--log-path", f"k8s-file:{spec.log}", "--log-level", "warning"),
             *("--full-attach", "--no-sync-log"),
             *(["--terminal"] if spec.has_tty else []),
-            *(["--stdin", "--leave-stdin-open"] if spec.has_stdin else []),
+            *(["--stdin"] if spec.has_stdin else []),
+            *(["--leave-stdin-open"] if spec.has_stdin and not spec.has_stdin_once else []),
         ]
 
     def _pid(self, report: bytes, files: ContainerFiles) -> int:

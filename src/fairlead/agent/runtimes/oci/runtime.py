@@ -36,6 +36,7 @@ from fairlead.agent.runtimes.oci.layout import ContainerFiles, Layout, SandboxFi
 from fairlead.agent.runtimes.oci.records import ContainerRecord, SandboxRecord, keep, keeper_of, recall
 from fairlead.node.cgroups.containers import ContainerValues
 from fairlead.node.cgroups.tree import container_files
+from fairlead.node.sysctls import file_of
 from fairlead.runtime.clock import now
 
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
@@ -311,7 +312,7 @@ def _make_sandbox(files: SandboxFiles, spec: SandboxSpec) -> None:
     wanted = {"net": not spec.host_network, "uts": not spec.host_network, "ipc": not spec.host_ipc}
     pins = {name: files.pin(name) for name, is_own in wanted.items() if is_own}
     if pins:
-        linux.pin_namespaces(pins, spec.hostname)
+        linux.pin_namespaces(pins, spec.hostname, {file_of(name): value for name, value in spec.sysctls.items()})
 
 
 def _remove_sandbox_files(files: SandboxFiles) -> None:
