@@ -25,7 +25,12 @@ MS_SHARED: Final = 1 << 20
 MNT_DETACH: Final = 0x2
 
 #: By name of the namespace, as /proc/PID/ns has it.
-NAMESPACES: Final[Mapping[str, int]] = {"net": 0x40000000, "ipc": 0x08000000, "uts": 0x04000000}
+NAMESPACES: Final[Mapping[str, int]] = {
+    "net": 0x40000000,
+    "ipc": 0x08000000,
+    "uts": 0x04000000,
+    "pid": 0x20000000,
+}
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 0x1
 
 _NONE: Final[Mapping[str, str]] = {}
@@ -93,6 +98,11 @@ def pin_namespaces(pins: Mapping[str, Path], hostname: str, sysctls: Mapping[str
             mount(f"/proc/self/task/{threading.get_native_id()}/ns/{name}", pin, flags=MS_BIND)
 
     in_own_thread(make)
+
+
+def unshare(namespace: str) -> None:
+    """Leave it for a new one: in a thread of its own."""
+    _checked(_libc.unshare(NAMESPACES[namespace]), f"a new {namespace} namespace")
 
 
 def socket_in(netns: Path | None, family: int, kind: int, protocol: int) -> socket.socket:

@@ -38,6 +38,8 @@ class Made:
     #: Where seccomp profiles of this machine lie, and what a container has that says nothing.
     profiles: Path
     default_seccomp: Obj
+    #: The container whose processes it is to see.
+    process_target: str = ""
 
 
 def container_spec(manifest: Obj, container: Obj, made: Made) -> ContainerSpec:
@@ -59,6 +61,7 @@ def container_spec(manifest: Obj, container: Obj, made: Made) -> ContainerSpec:
         resources=made.resources,
         security=_security(manifest, container, made),
         host_pid=bool(spec.get("hostPID")),
+        process_target=made.process_target,
         has_tty=bool(container.get("tty")),
         has_stdin=bool(container.get("stdin")),
         has_stdin_once=bool(container.get("stdinOnce")),

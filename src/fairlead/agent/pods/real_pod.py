@@ -31,6 +31,7 @@ from fairlead.api.objects import Obj
 from fairlead.api.podresources import pod_limits
 from fairlead.api.pods import Container, Pod
 from fairlead.api.quantity import ZERO
+from fairlead.golang.quoting import go_quote
 from fairlead.node.container_runtime import Start
 from fairlead.node.container_sync import DEFAULT_GRACE_SECONDS, Note, field_path
 from fairlead.node.containers import container_id
@@ -40,6 +41,7 @@ from fairlead.runtime.clock import monotonic, now
 #: How long until what failed is tried again.
 AGAIN_SECONDS: Final = 10.0
 _POST_START_SECONDS: Final = 600.0
+CONTAINER_KINDS: Final = ("initContainers", "containers", "ephemeralContainers")
 
 
 class RealPod:
@@ -74,6 +76,7 @@ class RealPod:
             cgroup=place.cgroup_of(self.manifest),
             host_network=bool(spec.get("hostNetwork")),
             host_ipc=bool(spec.get("hostIPC")),
+            shares_processes=bool(spec.get("shareProcessNamespace")),
             sysctls={sysctl["name"]: sysctl["value"] for sysctl in security.get("sysctls") or ()},
         )
         try:
@@ -208,7 +211,7 @@ class RealPod:
     def container(self, name: str) -> Obj:
         """As the pod says it, with what it is allocated."""
         spec = self.sized["spec"]
-        every = (*(spec.get("initContainers") or ()), *(spec["containers"]))
+        every = (each for kind in CONTAINER_KINDS for each in spec.get(kind) or ())
         found: Obj = next(each for each in every if each["name"] == name)
         return found
 
@@ -251,7 +254,18 @@ class RealPod:
         values = place.container_values(self.sized)[container["name"]]
         seccomp = {"type": "RuntimeDefault"} if place.configured.configuration.seccomp_default else {}
         profiles = place.root / "seccomp"
-        return Made(id_, attempt, image, env, mounts, values, logs / f"{attempt}.log", profiles, seccomp)
+        log, target = logs / f"{attempt}.log", self._target(container)
+        return Made(id_, attempt, image, env, mounts, values, log, profiles, seccomp, target)
+
+    def _target(self, container: Obj) -> str:
+        """The running container whose processes an ephemeral one wants to see."""
+        if not (name := container.get("targetContainerName")):
+            return ""
+        id_ = self.current.get(name, "")
+        status = self.place.runtime.status(id_)
+        if status is None or status.state is not State.RUNNING:
+            raise CannotConfigure(f"unable to find target container {go_quote(name)}")
+        return id_
 
     async def _remove_older(self, name: str, attempt: int) -> None:
         """One dead container of each name is kept, as a kubelet keeps one."""

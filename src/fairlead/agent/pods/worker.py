@@ -325,5 +325,6 @@ class PodWorker:
 
 def _current(pod: Pod) -> dict[str, str]:
     """Which runs of its containers the API server knows of: from there its decisions go on."""
-    statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
+    shown = pod.status
+    statuses = (*shown.init_container_statuses, *shown.container_statuses, *shown.ephemeral_container_statuses)
     return {status.name: status.container_id.rpartition("/")[2] for status in statuses if status.container_id}

@@ -42,6 +42,8 @@ class SandboxSpec:
     host_ipc: bool = False
     #: By name, as the kernel has them for namespaces of the pod's own.
     sysctls: Mapping[str, str] = field(default_factory=dict)
+    #: Its containers see each other's processes.
+    shares_processes: bool = False
 
 
 class Sandbox(NamedTuple):
@@ -106,6 +108,8 @@ class ContainerSpec:
     resources: ContainerValues
     security: Security = field(default_factory=Security)
     host_pid: bool = False
+    #: The container whose processes it sees, instead of those of its own.
+    process_target: str = ""
     has_tty: bool = False
     has_stdin: bool = False
     #: Its stdin ends when the first who attaches goes.

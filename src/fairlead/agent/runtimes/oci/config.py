@@ -7,6 +7,7 @@ image finds what it knows.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Final
 
 from fairlead.agent.runtimes.base import ContainerSpec, Mount, RuntimeFailure, Security
@@ -38,9 +39,14 @@ _READ_ONLY: Final = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/s
 
 
 def config_of(
-    spec: ContainerSpec, files: ContainerFiles, sandbox: SandboxFiles, cgroup: str, least_oom_score_adj: int
+    spec: ContainerSpec,
+    files: ContainerFiles,
+    sandbox: SandboxFiles,
+    cgroup: str,
+    least_oom_score_adj: int,
+    processes: Path | None = None,
 ) -> Obj:
-    """RuntimeFailure for what the image or the specification does not allow."""
+    """RuntimeFailure for what the image or the specification does not allow; `processes` is a namespace to join."""
     user = image_user(spec.layers, spec.security.user)
     if spec.security.must_not_be_root and user.uid == 0:
         raise RuntimeFailure("container has runAsNonRoot and image will run as root")
@@ -56,7 +62,7 @@ def config_of(
             *_last_words(spec, files),
         ],
         "linux": {
-            "namespaces": list(_namespaces(spec, sandbox)),
+            "namespaces": list(_namespaces(spec, sandbox, processes)),
             "cgroupsPath": cgroup,
             "resources": resources_of(spec.resources, has_devices=is_privileged),
             **({"devices": machine_devices()} if is_privileged else {}),
@@ -105,10 +111,12 @@ def _process(spec: ContainerSpec, user: ImageUser, least_oom_score_adj: int) -> 
     }
 
 
-def _namespaces(spec: ContainerSpec, sandbox: SandboxFiles) -> Iterable[Obj]:
+def _namespaces(spec: ContainerSpec, sandbox: SandboxFiles, processes: Path | None) -> Iterable[Obj]:
     yield {"type": "mount"}
     yield {"type": "cgroup"}
-    if not spec.host_pid:
+    if processes is not None:
+        yield {"type": "pid", "path": str(processes)}
+    elif not spec.host_pid:
         yield {"type": "pid"}
     for name, kind in PINNED.items():
         if (pin := sandbox.pin(name)).exists():

@@ -78,8 +78,12 @@ class Keepers:
         report = await asyncio.wait_for(_read(reading), CREATE_SECONDS)
         return self._pid(report, files)
 
+    @property
+    def cgroup_folders(self) -> Sequence[Path]:
+        return [root / self.cgroup.strip("/") for root in self.hierarchies.roots]
+
     def _command(self, spec: ContainerSpec, files: ContainerFiles) -> Sequence[str]:
-        folders = " ".join(str(root / self.cgroup.strip("/")) for root in self.hierarchies.roots)
+        folders = " ".join(map(str, self.cgroup_folders))
         hidden = self.hierarchies.unified
         base = _common_folder(spec.layers)
         lower = ":".join(_option(str(layer.relative_to(base)) or ".") for layer in reversed(spec.layers))
