@@ -147,10 +147,11 @@ async def test_a_program_that_does_not_exist_is_a_start_error(tmp_path: Path, ki
 @in_loop
 async def test_a_field_that_this_node_does_not_honour_is_named(tmp_path: Path, kind: str) -> None:
     async with real_node(tmp_path, kind=kind) as node:
-        await node.create(manifest("odd", "true", spec={"shareProcessNamespace": True}))
+        volumes = [{"name": "far", "nfs": {"server": "s", "path": "/"}}]
+        await node.create(manifest("odd", "true", spec={"volumes": volumes}))
         pod = await node.until("odd", is_phase("Failed"))
         assert pod["status"]["reason"] == "UnsupportedField"
-        assert "spec.shareProcessNamespace" in pod["status"]["message"]
+        assert "spec.volumes[0].nfs" in pod["status"]["message"]
 
 
 @in_loop

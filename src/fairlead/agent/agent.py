@@ -67,6 +67,7 @@ from fairlead.node.oom import EXEMPT
 from fairlead.node.plan import NodeEvent, class_cgroups, node_plan
 from fairlead.node.startup import start_settings
 from fairlead.node.stats.measurements import NodeMeasurements
+from fairlead.node.sysctls import pattern_problem
 
 #: How often the cgroups of QoS classes are corrected without a cause.
 CORRECTION_SECONDS: Final = 60.0
@@ -307,6 +308,8 @@ def _configured(settings: AgentSettings, cgroup_version: int) -> Configured:
         raise StartupError(Stage.START, "cgroupDriver systemd is not supported by this agent; say cgroupfs")
     if configured.configuration.static_pod_url:
         raise StartupError(Stage.START, "staticPodURL is not supported by this agent; say staticPodPath")
+    if problem := pattern_problem(configured.configuration.allowed_unsafe_sysctls):
+        raise StartupError(Stage.START, problem)
     if not configured.configuration.cgroups_per_qos:
         raise StartupError(Stage.START, "cgroupsPerQOS false is not supported by this agent; leave it out")
     for warning in configured.warnings:

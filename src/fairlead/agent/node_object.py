@@ -156,6 +156,7 @@ class NodeObject:
             ],
             "nodeInfo": self._info,
             "declaredFeatures": self._features,
+            "features": {"supplementalGroupsPolicy": True},
             **({"daemonEndpoints": {"kubeletEndpoint": {"Port": self._port}}} if self._port else {}),
         }
 

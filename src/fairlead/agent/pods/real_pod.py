@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from fairlead.agent.images_seam import Image, PullFailure
-from fairlead.agent.network.settings import DEFAULT_DOMAIN
 from fairlead.agent.network_seam import HostPort, NetworkFailed
 from fairlead.agent.pods.container_spec import Made, container_spec
 from fairlead.agent.pods.downward import DownwardApi
 from fairlead.agent.pods.environment import CannotConfigure, environment
 from fairlead.agent.pods.errands import Errands
-from fairlead.agent.pods.files import hostname_of, system_mounts
+from fairlead.agent.pods.files import NoHostname, kernel_hostname, system_mounts
 from fairlead.agent.pods.log_rotation import remove_log
 from fairlead.agent.pods.place import Place
 from fairlead.agent.pods.probing import Probes, Told
@@ -33,6 +32,7 @@ from fairlead.api.objects import Obj
 from fairlead.api.podresources import pod_limits
 from fairlead.api.pods import Container, Pod
 from fairlead.api.quantity import ZERO
+from fairlead.golang.quoting import go_quote
 from fairlead.node.container_runtime import Start
 from fairlead.node.container_sync import DEFAULT_GRACE_SECONDS, Note, field_path
 from fairlead.node.containers import container_id
@@ -42,6 +42,7 @@ from fairlead.runtime.clock import monotonic, now
 #: How long until what failed is tried again.
 AGAIN_SECONDS: Final = 10.0
 _POST_START_SECONDS: Final = 600.0
+CONTAINER_KINDS: Final = ("initContainers", "containers", "ephemeralContainers")
 
 
 class RealPod:
@@ -63,17 +64,25 @@ class RealPod:
     async def make_sandbox(self) -> bool:
         """The cgroup, the namespaces and the network; an event tells what failed, and it is tried again."""
         place, meta, spec = self.place, self.pod.metadata, self.manifest["spec"]
+        security = spec.get("securityContext") or {}
+        try:
+            hostname = kernel_hostname(self.manifest, place.cluster_domain)
+        except NoHostname as problem:
+            return self._has_no_sandbox(problem)
         wanted = SandboxSpec(
             uid=meta.uid,
             namespace=meta.namespace,
             name=meta.name,
-            hostname=hostname_of(self.manifest),
+            hostname=hostname,
             cgroup=place.cgroup_of(self.manifest),
             host_network=bool(spec.get("hostNetwork")),
             host_ipc=bool(spec.get("hostIPC")),
             host_pid=bool(spec.get("hostPID")),
             logs=place.log_folder(meta.namespace, meta.name, meta.uid),
             host_ports=self._host_ports(),
+            shares_processes=bool(spec.get("shareProcessNamespace")),
+            sysctls={sysctl["name"]: sysctl["value"] for sysctl in security.get("sysctls") or ()},
+            is_privileged=_is_privileged(spec),
         )
         try:
             await asyncio.to_thread(place.cgroups.ensure, wanted.cgroup, place.cgroup_files(self.sized))
@@ -84,12 +93,14 @@ class RealPod:
                     str(sandbox.netns), meta.namespace, meta.name, meta.uid, meta.uid, self._host_ports()
                 )
         except (RuntimeFailure, NetworkFailed, OSError) as failure:
-            message = f"Failed to create pod sandbox: {failure}"
-            self.tell(Note(WARNING, "FailedCreatePodSandBox", message))
-            self.errands.forget_after("sandbox", AGAIN_SECONDS)
-            return False
+            return self._has_no_sandbox(failure)
         self.sandbox = sandbox
         return True
+
+    def _has_no_sandbox(self, problem: Exception) -> bool:
+        self.tell(Note(WARNING, "FailedCreatePodSandBox", f"Failed to create pod sandbox: {problem}"))
+        self.errands.forget_after("sandbox", AGAIN_SECONDS)
+        return False
 
     async def set_up_volumes(self) -> str:
         problem = await self._volumes.set_up(self.manifest["spec"].get("volumes") or (), self._content())
@@ -205,7 +216,7 @@ class RealPod:
     def container(self, name: str) -> Obj:
         """As the pod says it, with what it is allocated."""
         spec = self.sized["spec"]
-        every = (*(spec.get("initContainers") or ()), *(spec["containers"]))
+        every = (each for kind in CONTAINER_KINDS for each in spec.get(kind) or ())
         found: Obj = next(each for each in every if each["name"] == name)
         return found
 
@@ -243,18 +254,30 @@ class RealPod:
     async def _made(self, container: Obj, attempt: int, image: Image) -> Made:
         place, meta = self.place, self.pod.metadata
         env = await environment(container, meta.namespace, place.sources, self._downward(), self._services())
-        domain = place.configured.configuration.cluster_domain or DEFAULT_DOMAIN
         folder = place.folder(meta.uid) / "etc"
         mounts = await asyncio.to_thread(
             lambda: [
-                *system_mounts(folder, self.manifest, self.addresses, domain, place.network),
+                *system_mounts(folder, self.manifest, self.addresses, place.cluster_domain, place.network),
                 *self._volumes.mounts(container, env),
             ]
         )
         logs = place.log_folder(meta.namespace, meta.name, meta.uid) / container["name"]
         values = place.container_values(self.sized)[container["name"]]
         id_ = container_id(meta.uid, container["name"], attempt)
-        return Made(id_, attempt, image, env, mounts, values, logs / f"{attempt}.log")
+        seccomp = {"type": "RuntimeDefault"} if place.configured.configuration.seccomp_default else {}
+        profiles = place.root / "seccomp"
+        log, target = logs / f"{attempt}.log", self._target(container)
+        return Made(id_, attempt, image, env, mounts, values, log, profiles, seccomp, target)
+
+    def _target(self, container: Obj) -> str:
+        """The running container whose processes an ephemeral one wants to see."""
+        if not (name := container.get("targetContainerName")):
+            return ""
+        id_ = self.current.get(name, "")
+        status = self.place.runtime.status(id_)
+        if status is None or status.state is not State.RUNNING:
+            raise CannotConfigure(f"unable to find target container {go_quote(name)}")
+        return id_
 
     async def _remove_older(self, name: str, attempt: int) -> None:
         """One dead container of each name is kept, as a kubelet keeps one."""
@@ -336,6 +359,12 @@ async def tear_down(place: Place, uid: str, cgroup: str) -> None:
 def remove_logs(place: Place, uid: str) -> None:
     for folder in place.log_folders(uid):
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_privileged(spec: Obj) -> bool:
+    """Whether any container is."""
+    every = [*(spec.get("initContainers") or ()), *spec["containers"]]
+    return any((container.get("securityContext") or {}).get("privileged") for container in every)
 
 
 class Remnants(NamedTuple):

@@ -215,7 +215,8 @@ class PodWorker:
         node = self._node()
         if node is None:
             raise NotFound("this node is not registered yet")
-        admission = admission_of(real.manifest, node, self.admitted, self._pressures())
+        allowed_sysctls = self._place.configured.configuration.allowed_unsafe_sysctls
+        admission = admission_of(real.manifest, node, self.admitted, self._pressures(), allowed_sysctls)
         if (refusal := admission.refusal) is not None:
             self._place.events.tell(pod, [Note(WARNING, refusal.reason, refusal.message)])
             await self._report(pod, run, real, refusal.status() | {"startTime": timestamp()})
@@ -317,5 +318,6 @@ class PodWorker:
 
 def _current(pod: Pod) -> dict[str, str]:
     """Which runs of its containers the API server knows of: from there its decisions go on."""
-    statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
+    shown = pod.status
+    statuses = (*shown.init_container_statuses, *shown.container_statuses, *shown.ephemeral_container_statuses)
     return {status.name: status.container_id.rpartition("/")[2] for status in statuses if status.container_id}
