@@ -1,4 +1,4 @@
-"""Generates docs/reference.md, and crds.yaml and rbac.yaml of deploy/arbitrator, from the code: `python -m docs.build`.
+"""Generates reference.md and pod-fields.md, and crds.yaml and rbac.yaml of deploy/arbitrator: `python -m docs.build`.
 
 A test fails when a file is out of date.
 """
@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 import yaml
 
+from docs.pod_fields import page
 from fairlead.api.builtin import RESOURCES
 from fairlead.arbitrator.definitions import definitions
 from fairlead.arbitrator.permissions import CLUSTER, NAMESPACE, Permission
@@ -18,6 +19,7 @@ from fairlead.cli.main import main
 from fairlead.server.admission.chain import OFF_BY_DEFAULT, PLUGINS
 
 REFERENCE = Path(__file__).parent / "reference.md"
+POD_FIELDS = Path(__file__).parent / "pod-fields.md"
 _DEPLOY = Path(__file__).parents[1] / "deploy" / "arbitrator"
 CRDS, RIGHTS = _DEPLOY / "crds.yaml", _DEPLOY / "rbac.yaml"
 _EMPTY = '""'
@@ -144,5 +146,6 @@ def _head(kind: str, *, is_namespaced: bool) -> list[str]:
 
 if __name__ == "__main__":
     REFERENCE.write_text(reference())
+    POD_FIELDS.write_text(page())
     CRDS.write_text(crds())
     RIGHTS.write_text(rights())

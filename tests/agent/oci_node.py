@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from fairlead.client.http import HttpApi
 from fairlead.client.kubeconfig import Access, load
 from fairlead.compose import Cluster, Settings, cluster
 from fairlead.node.stats.measurements import NodeMeasurements
+from fairlead.server.codec.body_types import body_type_of
 from tests.agent.containerd import Containerd, containerd
 from tests.agent.folder_images import FolderImage, FolderImages
 from tests.agent.machine import own_cgroup, root_file_system
@@ -69,7 +70,12 @@ class RealNode:
                     document["containerRuntimeEndpoint"] = self.containerd.endpoint
                 identity = NodeIdentity(name=NODE, ip="127.0.0.1")
                 settings = AgentSettings(
-                    identity=identity, root=self.root, document=document, within=self.cgroup, measure_seconds=0.5
+                    identity=identity,
+                    root=self.root,
+                    document=document,
+                    within=self.cgroup,
+                    normalise_pod=body_type_of(PODS).normalise,
+                    measure_seconds=0.5,
                 )
                 self.agent = self._agent(api, settings)
                 ready.set()
@@ -120,9 +126,10 @@ class RealNode:
             async with asyncio.timeout(seconds):
                 while True:
                     self._check()
-                    last = await self.pod(name)
-                    if is_so(last):
-                        return last
+                    with suppress(NotFound):  # a mirror is made some time
+                        last = await self.pod(name)
+                        if is_so(last):
+                            return last
                     await asyncio.sleep(0.05)
         except TimeoutError:
             raise AssertionError(f"{last.get('status')}\n{await self.events(name)}") from None

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from fairlead.agent.runtimes.base import ContainerSpec, Mount, RuntimeFailure, Security
-from fairlead.agent.runtimes.oci.config import capabilities, config_of
+from fairlead.agent.runtimes.oci.capabilities import capabilities
+from fairlead.agent.runtimes.oci.config import config_of
 from fairlead.agent.runtimes.oci.layout import ContainerFiles, SandboxFiles
 from fairlead.agent.runtimes.oci.users import ImageUser, image_user
 from fairlead.api.objects import Obj

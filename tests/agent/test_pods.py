@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fairlead.api.builtin import NODES, PODS
-from fairlead.api.objects import Obj
-from fairlead.api.verbs import PatchType
+from fairlead.api.builtin import NODES
 from tests.agent.machine import in_loop, mounts_below, until
 from tests.agent.oci_node import NODE, is_phase, is_running, manifest, real_node, state
 from tests.agent.runtime_place import IMAGE, OCI, on_each
@@ -149,24 +147,11 @@ async def test_a_program_that_does_not_exist_is_a_start_error(tmp_path: Path, ki
 @in_loop
 async def test_a_field_that_this_node_does_not_honour_is_named(tmp_path: Path, kind: str) -> None:
     async with real_node(tmp_path, kind=kind) as node:
-        await node.create(manifest("odd", "true", spec={"shareProcessNamespace": True}))
+        volumes = [{"name": "far", "nfs": {"server": "s", "path": "/"}}]
+        await node.create(manifest("odd", "true", spec={"volumes": volumes}))
         pod = await node.until("odd", is_phase("Failed"))
         assert pod["status"]["reason"] == "UnsupportedField"
-        assert "spec.shareProcessNamespace" in pod["status"]["message"]
-
-
-@in_loop
-async def test_a_resize_is_infeasible(tmp_path: Path, kind: str) -> None:
-    async with real_node(tmp_path, kind=kind) as node:
-        await node.create(manifest("web", "sleep", "1000", resources={"requests": {"cpu": "100m"}}))
-        await node.until("web", is_running)
-        wanted = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "200m"}}}]}}
-        await node.api.patch(PODS, "web", "default", wanted, PatchType.STRATEGIC, subresource="resize")
-
-        def is_put_off(pod: Obj) -> bool:
-            return any(each.get("reason") == "Infeasible" for each in pod["status"]["conditions"])
-
-        await node.until("web", is_put_off)
+        assert "spec.volumes[0].nfs" in pod["status"]["message"]
 
 
 @in_loop

@@ -25,8 +25,15 @@ MS_SHARED: Final = 1 << 20
 MNT_DETACH: Final = 0x2
 
 #: By name of the namespace, as /proc/PID/ns has it.
-NAMESPACES: Final[Mapping[str, int]] = {"net": 0x40000000, "ipc": 0x08000000, "uts": 0x04000000}
+NAMESPACES: Final[Mapping[str, int]] = {
+    "net": 0x40000000,
+    "ipc": 0x08000000,
+    "uts": 0x04000000,
+    "pid": 0x20000000,
+}
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 0x1
+
+_NONE: Final[Mapping[str, str]] = {}
 
 _libc: Final = ctypes.CDLL(None, use_errno=True)
 
@@ -67,10 +74,11 @@ def share_mounts_of(folder: Path) -> None:
     mount("", folder, flags=MS_SHARED)
 
 
-def pin_namespaces(pins: Mapping[str, Path], hostname: str) -> None:
+def pin_namespaces(pins: Mapping[str, Path], hostname: str, sysctls: Mapping[str, str] = _NONE) -> None:
     """Make new namespaces, which last as long as the files that they are pinned to; the loopback device is up in them.
 
-    A thread of its own enters them, and ends in them.
+    `sysctls` are values of files below /proc/sys, which shows each thread those of its own namespaces. A thread of its
+    own enters them, and ends in them.
     """
 
     def make() -> None:
@@ -84,10 +92,17 @@ def pin_namespaces(pins: Mapping[str, Path], hostname: str) -> None:
             _checked(_libc.sethostname(encoded, len(encoded)), hostname)
         if "net" in pins:
             _bring_up_loopback()
+        for file, value in sysctls.items():
+            Path("/proc/sys", file).write_text(value)
         for name, pin in pins.items():
             mount(f"/proc/self/task/{threading.get_native_id()}/ns/{name}", pin, flags=MS_BIND)
 
     in_own_thread(make)
+
+
+def unshare(namespace: str) -> None:
+    """Leave it for a new one: in a thread of its own."""
+    _checked(_libc.unshare(NAMESPACES[namespace]), f"a new {namespace} namespace")
 
 
 def socket_in(netns: Path | None, family: int, kind: int, protocol: int) -> socket.socket:

@@ -33,6 +33,7 @@ class NodeStatus(View):
     allocatable: dict[str, str] = {}
     node_info: NodeInfo = NodeInfo()
     conditions: tuple[NodeCondition, ...] = ()
+    features: dict[str, bool] = {}
 
 
 class Node(Object):

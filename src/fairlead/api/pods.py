@@ -91,6 +91,12 @@ class Container(View):
     resize_policy: tuple[ResizePolicy, ...] | None = None
 
 
+class EphemeralContainer(Container):
+    """One that joins a pod that runs, to look at it."""
+
+    target_container_name: str = ""
+
+
 class ReadinessGate(View):
     condition_type: str = ""
 
@@ -98,6 +104,7 @@ class ReadinessGate(View):
 _mapping = msgspec.json.Decoder(dict[str, Any]).decode
 _volumes = msgspec.json.Decoder(tuple[Volume, ...]).decode
 _containers = msgspec.json.Decoder(tuple[Container, ...]).decode
+_ephemeral_containers = msgspec.json.Decoder(tuple[EphemeralContainer, ...]).decode
 _readiness_gates = msgspec.json.Decoder(tuple[ReadinessGate, ...]).decode
 _tolerations = msgspec.json.Decoder(tuple[TimedToleration, ...]).decode
 _affinity = msgspec.json.Decoder(Affinity).decode
@@ -118,6 +125,7 @@ class PodSpec(View):
     raw_volumes: msgspec.Raw = msgspec.field(default=ABSENT, name="volumes")
     raw_containers: msgspec.Raw = msgspec.field(default=ABSENT, name="containers")
     raw_init_containers: msgspec.Raw = msgspec.field(default=ABSENT, name="initContainers")
+    raw_ephemeral_containers: msgspec.Raw = msgspec.field(default=ABSENT, name="ephemeralContainers")
     raw_tolerations: msgspec.Raw = msgspec.field(default=ABSENT, name="tolerations")
     raw_node_selector: msgspec.Raw = msgspec.field(default=ABSENT, name="nodeSelector")
     raw_os: msgspec.Raw = msgspec.field(default=ABSENT, name="os")
@@ -152,6 +160,10 @@ class PodSpec(View):
     @property
     def init_containers(self) -> tuple[Container, ...]:
         return _containers(self.raw_init_containers) if self.raw_init_containers else ()
+
+    @property
+    def ephemeral_containers(self) -> tuple[EphemeralContainer, ...]:
+        return _ephemeral_containers(self.raw_ephemeral_containers) if self.raw_ephemeral_containers else ()
 
     @property
     def tolerations(self) -> tuple[TimedToleration, ...]:
@@ -218,6 +230,7 @@ class PodStatus(View):
     conditions: tuple[Condition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
+    ephemeral_container_statuses: tuple[ContainerStatus, ...] = ()
     pod_ip: str = msgspec.field(default="", name="podIP")
     pod_ips: tuple[PodIP, ...] = msgspec.field(default=(), name="podIPs")
     raw_resources: msgspec.Raw = msgspec.field(default=ABSENT, name="resources")

@@ -25,6 +25,7 @@ from fairlead.agent.reset import reset as remove_everything
 from fairlead.agent.runtime_choice import RuntimeKind, Runtimes, behind_cri, conmon
 from fairlead.agent.runtimes.base import RuntimeFailure
 from fairlead.agent.stored_images import StoredImages
+from fairlead.api.builtin import PODS
 from fairlead.api.names import dns1123_subdomain
 from fairlead.api.objects import Obj
 from fairlead.cli.failures import Failure, WrongUsage, explained, parsing
@@ -37,6 +38,7 @@ from fairlead.node.configuration.errors import StartupError
 from fairlead.node.configuration.value_types import STRING_MAP
 from fairlead.runtime import log_lines
 from fairlead.runtime.loops import run as run_loop
+from fairlead.server.codec.body_types import body_type_of
 from fairlead.wording import counted
 
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -124,7 +126,13 @@ def run(
             is_registering=register_node,
         )
         document = kubelet_configuration(config) if config else {}
-        settings = AgentSettings(identity=identity, root=root.absolute(), document=document, flags=flags)
+        settings = AgentSettings(
+            identity=identity,
+            root=root.absolute(),
+            document=document,
+            flags=flags,
+            normalise_pod=body_type_of(PODS).normalise,
+        )
         network = _Network(ClusterNetwork(cluster_network), load(network_kubeconfig) if network_kubeconfig else None)
     with explained():
         try:

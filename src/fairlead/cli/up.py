@@ -184,7 +184,7 @@ def up(
         own = own_node(node_runtime, container_runtime_endpoint, node_root, node_config, cluster_network)
         if own is not None and nodes is None and not nodes_from:
             nodes = 0
-        imported = list(imported_objects(dumps))
+        imported = imported_objects(dumps)
         shape = NodeShape(node_cpu, node_memory)
         imports: list[str] = []
         settings = Settings(

@@ -8,6 +8,7 @@ runs it has to look at the pod again when there is news.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from typing import NamedTuple, Protocol
 
 from fairlead.api.pods import Container, Pod
@@ -97,6 +98,13 @@ class ContainerRuntime(Protocol):
 
     def memory_bytes(self, pod: Pod, container: Container, started_at: float, now: float) -> int:
         """How much memory the container uses now; 0 if nobody can say."""
+        ...
+
+    def resize(self, pod: Pod, generation: int, but: Collection[str]) -> str | None:
+        """Give the pod and its running containers what they are allocated, but for some that are started anew.
+
+        Why that cannot be done; empty once it is, None until then. A resize goes by its generation.
+        """
         ...
 
     def stop(self, pod: Pod, container: Container, since: float, grace: float, *, is_init: bool) -> Exit:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from fairlead.api.event_types import NORMAL, WARNING
-from fairlead.api.pods import Container, Pod, Probe
+from fairlead.api.pods import Container, EphemeralContainer, Pod, Probe
 from fairlead.node.container_runtime import ContainerRuntime, Exit, Probed, Start
 from fairlead.node.containers import ContainerRecord, RunningState, Stopping, TerminatedState, WaitingState
 from fairlead.node.probes import failure, failures, first_probe_at, passes_at, starts_at
@@ -56,6 +56,8 @@ class Pull(NamedTuple):
 
 
 def field_path(container: Container, *, is_init: bool) -> str:
+    if isinstance(container, EphemeralContainer):
+        return f"spec.ephemeralContainers{{{container.name}}}"
     return f"spec.{'initContainers' if is_init else 'containers'}{{{container.name}}}"
 
 

@@ -234,3 +234,8 @@ def container_status(container: Container, record: ContainerRecord, *, is_init: 
     if requested:
         fields["allocatedResources"] = requested
     return fields
+
+
+def ephemeral_status(container: Container, record: ContainerRecord) -> Obj:
+    """The same of one that joined the pod: nobody waits for it, so it is never ready."""
+    return container_status(container, record) | {"ready": False, "started": None}

@@ -62,8 +62,8 @@ def oom_score_adjustments(pod: Obj, memory_capacity: int) -> Mapping[str, int]:
 
 
 def _for_all(spec: Obj, adjustment: int) -> Mapping[str, int]:
-    containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
-    return {container["name"]: adjustment for container in containers}
+    kinds = ("initContainers", "containers", "ephemeralContainers")
+    return {container["name"]: adjustment for kind in kinds for container in spec.get(kind) or ()}
 
 
 def _burstable(spec: Obj, memory_capacity: int) -> Mapping[str, int]:
@@ -77,6 +77,8 @@ def _burstable(spec: Obj, memory_capacity: int) -> Mapping[str, int]:
         own = _adjustment(stated_request(container, "memory").units + shared, memory_capacity)
         # A sidecar must not die before the containers that it serves (S4-22).
         adjustments[container["name"]] = min(own, least) if is_sidecar(container) else own
+    for container in spec.get("ephemeralContainers") or ():
+        adjustments[container["name"]] = _adjustment(0, memory_capacity)
     return {name: _between_the_classes(adjustment) for name, adjustment in adjustments.items()}
 
 

@@ -230,10 +230,19 @@ class PodRun:
         return Containers(
             [(container, records[container.name]) for container in pod.spec.init_containers],
             [(container, records[container.name]) for container in pod.spec.containers],
+            self._ephemeral(pod),
             self._is_initialized,
             self._has_sandbox,
             pod_level=level,
         )
+
+    def _ephemeral(self, pod: Pod) -> list[tuple[Container, ContainerRecord]]:
+        """They may come at any time."""
+        found: list[tuple[Container, ContainerRecord]] = []
+        for container in pod.spec.ephemeral_containers:
+            record = self._records.setdefault(container.name, ContainerRecord(WaitingState("ContainerCreating")))
+            found.append((container, record))
+        return found
 
     def _status(self, pod: Pod, containers: Containers, reached: str, addresses: PodAddresses, now: float) -> Obj:
         return pod_status(pod, containers, reached, addresses, timestamp(now))
@@ -253,6 +262,9 @@ class PodRun:
         return not problem
 
     def _go_on(self, containers: Containers, sync: ContainerSync) -> None:
+        for container, record in containers.ephemeral:  # before the others, which may be what is to be looked at
+            if not isinstance(record.state, TerminatedState):
+                sync.advance(container, record)
         for container, record in containers.init:
             if not self._is_initialized or is_sidecar(container):
                 sync.advance(container, record, is_init=True)
@@ -288,7 +300,8 @@ class PodRun:
 
     def _wind_down(self, pod: Pod, containers: Containers, since: float, grace: float, now: float) -> float:
         """Stop the containers, and kill those that outlive the grace period; returns when all have ended."""
-        running = [(*entry, True) for entry in containers.init] + [(*entry, False) for entry in containers.main]
+        running = [(*entry, True) for entry in containers.init]
+        running += [(*entry, False) for entry in (*containers.main, *containers.ephemeral)]
         running = [entry for entry in running if isinstance(entry[1].state, RunningState)]
         if not self._is_stopping:
             self._is_stopping = True
@@ -311,8 +324,9 @@ class PodRun:
         return stop_at
 
     def _have_sidecars_ended(self, pod: Pod, containers: Containers, now: float) -> bool:
-        """Stop the sidecars of a pod whose main containers have ended; False while nobody can say when they end."""
-        running = [entry for entry in containers.init if isinstance(entry[1].state, RunningState)]
+        """Stop what ran beside main containers that have ended; False while nobody can say when that ends."""
+        beside = (*containers.init, *containers.ephemeral)
+        running = [entry for entry in beside if isinstance(entry[1].state, RunningState)]
         exits = [self._runtime.stop(pod, container, now, math.inf, is_init=True) for container, _ in running]
         if any(math.isinf(exit_.at) for exit_ in exits):
             return False
@@ -323,11 +337,11 @@ class PodRun:
 
 def _close(containers: Containers) -> None:
     """Final states of waiting containers: the last termination, or "never seen" for those that never started."""
-    for _, record in [*containers.init, *containers.main]:
+    for _, record in containers.all:
         if isinstance(record.state, WaitingState) and record.last is not None:
             record.state, record.last = record.last, None
     if containers.is_initialized or not containers.init:
-        for _, record in containers.main:
+        for _, record in (*containers.main, *containers.ephemeral):
             if isinstance(record.state, WaitingState):
                 record.state = NEVER_SEEN
 
@@ -340,7 +354,8 @@ def _remembered(pod: Pod, now: float) -> dict[str, ContainerRecord]:
         return {
             container.name: ContainerRecord(first, allocated=container.resources or {}) for container in (*init, *main)
         }
-    known = {reported.name: reported for reported in (*status.init_container_statuses, *status.container_statuses)}
+    every = (*status.init_container_statuses, *status.container_statuses, *status.ephemeral_container_statuses)
+    known = {reported.name: reported for reported in every}
     is_resizing = any(condition.type == IN_PROGRESS for condition in status.conditions)
     began = parse_timestamp(status.start_time) if status.start_time else now
 
@@ -355,4 +370,6 @@ def _remembered(pod: Pod, now: float) -> dict[str, ContainerRecord]:
         container.name: record(container, RunningState(began) if is_sidecar(container) else _CAME_THROUGH)
         for container in init
     }
-    return found | {container.name: record(container, RunningState(began)) for container in main}
+    found |= {container.name: record(container, RunningState(began)) for container in main}
+    joined = (container for container in pod.spec.ephemeral_containers if container.name in known)
+    return found | {container.name: record(container, RunningState(began)) for container in joined}

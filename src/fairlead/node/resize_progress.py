@@ -43,6 +43,8 @@ class ResizeProgress:
     in_progress: int | None = None
     due_at: float = 0.0
     error: str = ""
+    #: The runtime is at it.
+    is_under_way: bool = False
 
     def conditions(self) -> list[Obj]:
         conditions = PodSize({}, self.pending, self.pending_since, self.in_progress).conditions()
@@ -69,13 +71,20 @@ class ResizeProgress:
         if error := memory_error(sync.runtime, pod, containers, sync.now):
             self._fail(error, containers, sync)
             return
-        self.error = ""
         restarts = [entry for entry in resizable(containers) if _needs_restart(*entry)]
         for container, record in restarts:
             grace = pod.spec.termination_grace_period_seconds
             message = f"Container {container.name} resize requires restart"
             seconds = DEFAULT_GRACE_SECONDS if grace is None else grace
             sync.stop(container, record, message, seconds, is_init=is_sidecar(container))
+        problem = sync.runtime.resize(pod, self.in_progress, {container.name for container, _ in restarts})
+        self.is_under_way = problem is None
+        if problem is None:
+            return
+        if problem:
+            self._fail(problem, containers, sync)
+            return
+        self.error = ""
         for container, record in resizable(containers):
             if record.resources != record.allocated and (container, record) not in restarts:
                 record.resources = record.allocated
@@ -85,7 +94,9 @@ class ResizeProgress:
 
     def finish(self, containers: Containers, sync: ContainerSync) -> None:
         """Nothing is left to do if all containers that run have what they are allocated."""
-        if self.in_progress is None or sync.now < self.due_at or any(map(_differs, resizable(containers))):
+        if self.in_progress is None or self.is_under_way or sync.now < self.due_at:
+            return
+        if any(map(_differs, resizable(containers))):
             return
         if (level := containers.pod_level) is not None and level.resources != level.allocated:
             return

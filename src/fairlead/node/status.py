@@ -14,7 +14,14 @@ from fairlead.api.meta import Condition
 from fairlead.api.objects import Obj
 from fairlead.api.pods import FINISHED, Container, Pod
 from fairlead.golang.quoting import go_quote
-from fairlead.node.containers import ContainerRecord, RunningState, TerminatedState, WaitingState, container_status
+from fairlead.node.containers import (
+    ContainerRecord,
+    RunningState,
+    TerminatedState,
+    WaitingState,
+    container_status,
+    ephemeral_status,
+)
 from fairlead.node.resize import RESIZE_CONDITIONS
 from fairlead.node.restarts import init_runs_again, runs_again
 
@@ -45,6 +52,8 @@ class Containers:
 
     init: list[tuple[Container, ContainerRecord]] = field(default_factory=list)
     main: list[tuple[Container, ContainerRecord]] = field(default_factory=list)
+    #: Those that joined later, to look at the others.
+    ephemeral: list[tuple[Container, ContainerRecord]] = field(default_factory=list)
     #: The init containers have all succeeded once; after that they hold up nothing.
     is_initialized: bool = False
     #: Its network is set up and its volumes are mounted.
@@ -56,7 +65,7 @@ class Containers:
 
     @property
     def all(self) -> list[tuple[Container, ContainerRecord]]:
-        return [*self.init, *self.main]
+        return [*self.init, *self.main, *self.ephemeral]
 
 
 def is_sidecar(container: Container) -> bool:
@@ -117,6 +126,8 @@ def pod_status(pod: Pod, containers: Containers, phase_: str, addresses: PodAddr
         if requests := level.allocated.get("requests"):
             status["allocatedResources"] = requests
     status["containerStatuses"] = [container_status(*entry) for entry in containers.main]
+    if containers.ephemeral:
+        status["ephemeralContainerStatuses"] = [ephemeral_status(*entry) for entry in containers.ephemeral]
     return status
 
 

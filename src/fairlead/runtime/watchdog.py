@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any, Final
 
+from fairlead.runtime.clock import running_loop
+
 #: A callback that takes longer than this is counted and logged.
 LONGEST_SECONDS: Final = 0.2
 #: One that takes longer than this is logged before it ends.
@@ -37,13 +39,13 @@ _UNKNOWN: Final = "unknown"
 
 def working_on(component: str, name: str) -> None:
     """Name the current task after what it works on, for the log."""
-    if (task := asyncio.current_task()) is not None:
+    if (task := asyncio.current_task(running_loop())) is not None:
         task.set_name(f"{component} {name}")
 
 
 def current_name() -> str | None:
     """The name of the current task, for tasks that it starts."""
-    task = asyncio.current_task()
+    task = asyncio.current_task(running_loop())
     return task.get_name() if task is not None else None
 
 

@@ -11,7 +11,7 @@ Init containers succeed at once unless they are named. An invalid annotation is 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final, TypeAlias
 
 import msgspec
@@ -146,6 +146,9 @@ class SimulatedRuntime:
 
     def memory_bytes(self, pod: Pod, container: Container, started_at: float, now: float) -> int:
         return self._memory_bytes(pod, container, started_at, now)
+
+    def resize(self, pod: Pod, generation: int, but: Collection[str]) -> str | None:
+        return ""
 
     def stop(self, pod: Pod, container: Container, since: float, grace: float, *, is_init: bool) -> Exit:
         behaviour = behaviour_of(pod, container, is_init=is_init)

@@ -37,10 +37,23 @@ class Cgroups:
 
     def write(self, path: str, files: Mapping[str, str]) -> None:
         """Write what is not so already."""
+        for file, problem in self._refusals(path, files).items():
+            self._say(file, problem)
+
+    def change(self, path: str, files: Mapping[str, str]) -> Mapping[str, str]:
+        """The same for one who has to know what is refused, and why.
+
+        A second try is made: a limit may be bound to another one (memory to that with swap), which has changed then.
+        """
+        refused = self._refusals(path, files)
+        return self._refusals(path, {file: files[file] for file in refused})
+
+    def _refusals(self, path: str, files: Mapping[str, str]) -> dict[str, str]:
+        refused = {}
         for file, value in files.items():
             root = self.hierarchies.root_of(file)
             if root is None and value != "0":  # of what is not there, nothing is what everybody gets
-                self._say(file, f"there is no cgroup controller {file.partition('.')[0]}")
+                refused[file] = f"there is no cgroup controller {file.partition('.')[0]}"
             if root is None:
                 continue
             target = _below(root, path) / file
@@ -48,7 +61,8 @@ class Cgroups:
                 if not _is_so(target.read_text(), value):
                     target.write_text(value)
             except OSError as error:
-                self._say(file, error.strerror or str(error))
+                refused[file] = error.strerror or str(error)
+        return refused
 
     def processes(self, path: str) -> set[int]:
         """All processes in the cgroup and below."""

@@ -10,14 +10,19 @@ from fairlead.agent.pods.unsupported import refusal
 from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
 from fairlead.node.admission import NodeAdmission, admit
+from fairlead.node.sysctls import sysctl_refusal
 
 #: A kubelet that runs a pod already does not ask again whether it may.
 _ADMITTED = "Running"
 
 
-def admission_of(manifest: Obj, node: Node, neighbours: Iterable[Obj], pressures: Sequence[str]) -> NodeAdmission:
+def admission_of(
+    manifest: Obj, node: Node, neighbours: Iterable[Obj], pressures: Sequence[str], allowed_sysctls: Iterable[str]
+) -> NodeAdmission:
     if (manifest.get("status") or {}).get("phase") == _ADMITTED:
         return NodeAdmission()
     if (unsupported := refusal(manifest)) is not None:
         return NodeAdmission(unsupported)
+    if (forbidden := sysctl_refusal(manifest["spec"], allowed_sysctls)) is not None:
+        return NodeAdmission(forbidden)
     return admit(manifest, msgspec.to_builtins(node), list(neighbours), pressures)

@@ -11,13 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from fairlead.agent.images_seam import Image
 from fairlead.agent.pods.environment import CannotConfigure, expanded
 from fairlead.agent.runtimes.base import ContainerSpec, Mount, Security
 from fairlead.api.objects import Obj
+from fairlead.golang.quoting import go_quote
 from fairlead.node.cgroups.containers import ContainerValues
 
 _DEFAULT_MESSAGE_PATH: Final = "/dev/termination-log"
+_LONGEST_PROFILE: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,11 @@ class Made:
     mounts: Sequence[Mount]
     resources: ContainerValues
     log: Path
+    #: Where seccomp profiles of this machine lie, and what a container has that says nothing.
+    profiles: Path
+    default_seccomp: Obj
+    #: The container whose processes it is to see.
+    process_target: str = ""
 
 
 def container_spec(manifest: Obj, container: Obj, made: Made) -> ContainerSpec:
@@ -50,12 +59,14 @@ def container_spec(manifest: Obj, container: Obj, made: Made) -> ContainerSpec:
         working_dir=container.get("workingDir") or image.config.working_dir or "/",
         mounts=made.mounts,
         resources=made.resources,
-        security=_security(manifest, container, image),
+        security=_security(manifest, container, made),
         host_pid=bool(spec.get("hostPID")),
+        process_target=made.process_target,
         has_tty=bool(container.get("tty")),
         has_stdin=bool(container.get("stdin")),
+        has_stdin_once=bool(container.get("stdinOnce")),
         log=made.log,
-        stop_signal=_signal(image.config.stop_signal),
+        stop_signal=_signal((container.get("lifecycle") or {}).get("stopSignal") or image.config.stop_signal),
         termination_message_path=container.get("terminationMessagePath") or _DEFAULT_MESSAGE_PATH,
     )
 
@@ -78,7 +89,8 @@ def _image_env(image: Image) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
-def _security(manifest: Obj, container: Obj, image: Image) -> Security:
+def _security(manifest: Obj, container: Obj, made: Made) -> Security:
+    image = made.image
     of_pod = manifest["spec"].get("securityContext") or {}
     own = container.get("securityContext") or {}
 
@@ -95,17 +107,34 @@ def _security(manifest: Obj, container: Obj, image: Image) -> Security:
     if of_pod.get("fsGroup") is not None:
         groups.append(of_pod["fsGroup"])
     capabilities = own.get("capabilities") or {}
+    profile = chosen("seccompProfile") or made.default_seccomp
     return Security(
         user=user,
         groups=groups,
+        has_no_image_groups=of_pod.get("supplementalGroupsPolicy") == "Strict",
+        is_privileged=bool(own.get("privileged")),
         must_not_be_root=bool(chosen("runAsNonRoot")),
         added_capabilities=capabilities.get("add") or (),
         dropped_capabilities=capabilities.get("drop") or (),
         has_read_only_root=bool(own.get("readOnlyRootFilesystem")),
         has_no_new_privileges=own.get("allowPrivilegeEscalation") is False,
         is_proc_masked=own.get("procMount") != "Unmasked",
-        is_seccomp_confined=(chosen("seccompProfile") or {}).get("type") == "RuntimeDefault",
+        is_seccomp_confined=profile.get("type") == "RuntimeDefault",
+        seccomp=_checked(made.profiles / profile["localhostProfile"]) if profile.get("type") == "Localhost" else None,
     )
+
+
+def _checked(path: Path) -> Path:
+    """A profile of the machine's own; CannotConfigure if it is none."""
+    try:
+        with path.open("rb") as file:
+            profile = msgspec.json.decode(file.read(_LONGEST_PROFILE))
+    except (OSError, msgspec.DecodeError) as problem:
+        reason = problem.strerror if isinstance(problem, OSError) else problem
+        raise CannotConfigure(f"cannot load seccomp profile {go_quote(str(path))}: {reason}") from problem
+    if not isinstance(profile, dict) or "defaultAction" not in profile:
+        raise CannotConfigure(f"cannot load seccomp profile {go_quote(str(path))}: it has no defaultAction")
+    return path
 
 
 def _check_not_root(manifest: Obj, container: Obj, uid: int | None, image_user: str) -> None:

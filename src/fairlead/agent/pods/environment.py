@@ -12,6 +12,7 @@ from typing import Final
 from fairlead.agent.pods.downward import DownwardApi
 from fairlead.agent.pods.sources import Sources
 from fairlead.api.objects import Obj
+from fairlead.golang.quoting import go_quote
 
 _REFERENCE: Final = re.compile(r"\$(\$|\(([^)]*)\))")
 _NAME: Final = re.compile(r"[ -<>-~]+")
@@ -45,6 +46,14 @@ def expanded(text: str, variables: Mapping[str, str]) -> str:
         return variables.get(match[2], match[0])
 
     return _REFERENCE.sub(value, text)
+
+
+def fully_expanded(text: str, variables: Mapping[str, str]) -> str:
+    """The same where every variable has to be known."""
+    for match in _REFERENCE.finditer(text):
+        if match[1] != "$" and match[2] not in variables:
+            raise CannotConfigure(f"missing value for {go_quote(match[2])}")
+    return expanded(text, variables)
 
 
 async def _whole(entry: Obj, namespace: str, sources: Sources) -> dict[str, str]:

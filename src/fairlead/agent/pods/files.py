@@ -26,13 +26,42 @@ fe00::1\tip6-allnodes
 fe00::2\tip6-allrouters
 """
 _LONGEST_HOSTNAME: Final = 63
+#: What the kernel takes.
+_LONGEST_FULL_NAME: Final = 64
+
+
+class NoHostname(Exception):
+    """Why a pod cannot be called as it asks for."""
 
 
 def hostname_of(manifest: Obj) -> str:
     """A pod that is called otherwise, or longer than a host name may be, is told so here."""
     spec = manifest["spec"]
+    if override := spec.get("hostnameOverride"):
+        return str(override)
     name: str = spec.get("hostname") or manifest["metadata"]["name"]
     return name[:_LONGEST_HOSTNAME].rstrip("-.")
+
+
+def kernel_hostname(manifest: Obj, domain: str) -> str:
+    """What the kernel calls it: its full name, if it asks for that and has one."""
+    full = _full_name(manifest, domain)
+    if not manifest["spec"].get("setHostnameAsFQDN") or not full:
+        return hostname_of(manifest)
+    if len(full) > _LONGEST_FULL_NAME:
+        raise NoHostname(
+            f"Failed to construct FQDN from Pod hostname and cluster domain, FQDN {full} is too long"
+            f" ({_LONGEST_FULL_NAME} characters is the max, {len(full)} characters requested)"
+        )
+    return full
+
+
+def _full_name(manifest: Obj, domain: str) -> str:
+    """Empty for a pod that has none."""
+    spec = manifest["spec"]
+    if spec.get("hostnameOverride") or not spec.get("subdomain"):
+        return ""
+    return f"{hostname_of(manifest)}.{spec['subdomain']}.{manifest['metadata']['namespace']}.svc.{domain}"
 
 
 def hosts(manifest: Obj, addresses: Sequence[str], domain: str) -> str:
@@ -40,10 +69,8 @@ def hosts(manifest: Obj, addresses: Sequence[str], domain: str) -> str:
     if spec.get("hostNetwork"):
         text = _readable(Path("/etc/hosts"))
     else:
-        name = hostname_of(manifest)
-        subdomain = spec.get("subdomain")
-        full = f"{name}.{subdomain}.{manifest['metadata']['namespace']}.svc.{domain}\t" if subdomain else ""
-        text = _HOSTS + "".join(f"{address}\t{full}{name}\n" for address in addresses)
+        names = "\t".join(filter(None, (_full_name(manifest, domain), hostname_of(manifest))))
+        text = _HOSTS + "".join(f"{address}\t{names}\n" for address in addresses)
     aliases = [
         f"{alias['ip']}\t{chr(9).join(alias.get('hostnames') or ())}\n" for alias in spec.get("hostAliases") or ()
     ]
@@ -58,7 +85,7 @@ def system_mounts(
     contents = {
         "/etc/hosts": hosts(manifest, addresses, domain),
         "/etc/resolv.conf": _resolv_conf(manifest, network),
-        "/etc/hostname": f"{hostname_of(manifest)}\n",
+        "/etc/hostname": f"{kernel_hostname(manifest, domain)}\n",
     }
     mounts = []
     for target, content in contents.items():

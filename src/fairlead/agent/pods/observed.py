@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 
 from fairlead.agent.cgroups.usage import usage_of
@@ -97,6 +97,13 @@ class ObservedRuntime:
         cgroup = f"{real.place.cgroup_of(real.manifest)}/{real.current.get(container.name, '')}"
         usage = usage_of(real.place.cgroups, cgroup)
         return usage.memory_usage_bytes if usage is not None else 0
+
+    def resize(self, pod: Pod, generation: int, but: Collection[str]) -> str | None:
+        real, key = self._of(pod), ("resize", generation)
+        problem = real.errands.ask(key, partial(real.resize, but))
+        if problem is not None:
+            real.errands.forget(key)
+        return problem
 
     def stop(self, pod: Pod, container: Container, since: float, grace: float, *, is_init: bool) -> Exit:
         real = self._of(pod)

@@ -9,6 +9,7 @@ from typing import Final
 
 from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.images_seam import Images
+from fairlead.agent.network.settings import DEFAULT_DOMAIN
 from fairlead.agent.network_seam import PodNetwork
 from fairlead.agent.pods.events import PodEvents
 from fairlead.agent.pods.sources import Sources
@@ -54,6 +55,10 @@ class Place:
     def log_folders(self, uid: str) -> Sequence[Path]:
         """Of a pod of which nothing but the uid is known."""
         return list((self.root / "logs").glob(f"*_{uid}"))
+
+    @property
+    def cluster_domain(self) -> str:
+        return self.configured.configuration.cluster_domain or DEFAULT_DOMAIN
 
     @property
     def settings(self) -> CgroupSettings:

@@ -6,23 +6,23 @@ import asyncio
 import shutil
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from typing import Final
+from pathlib import Path
+from typing import Final, NamedTuple
 
 from fairlead.agent.images_seam import Image, PullFailure
-from fairlead.agent.network.settings import DEFAULT_DOMAIN
 from fairlead.agent.network_seam import HostPort, NetworkFailed
 from fairlead.agent.pods.container_spec import Made, container_spec
 from fairlead.agent.pods.downward import DownwardApi
 from fairlead.agent.pods.environment import CannotConfigure, environment
 from fairlead.agent.pods.errands import Errands
-from fairlead.agent.pods.files import hostname_of, system_mounts
+from fairlead.agent.pods.files import NoHostname, kernel_hostname, system_mounts
 from fairlead.agent.pods.log_rotation import remove_log
 from fairlead.agent.pods.place import Place
 from fairlead.agent.pods.probing import Probes, Told
 from fairlead.agent.pods.requests_to_pods import Asker
 from fairlead.agent.pods.service_links import service_variables
 from fairlead.agent.pods.stopping import Stopping
-from fairlead.agent.runtimes.base import CannotStart, RuntimeFailure, Sandbox, SandboxSpec
+from fairlead.agent.runtimes.base import CannotStart, RuntimeFailure, Sandbox, SandboxSpec, State
 from fairlead.agent.volumes.content import PodContent, VolumeProblem
 from fairlead.agent.volumes.payload import Owner
 from fairlead.agent.volumes.pod_volumes import PodVolumes
@@ -32,14 +32,17 @@ from fairlead.api.objects import Obj
 from fairlead.api.podresources import pod_limits
 from fairlead.api.pods import Container, Pod
 from fairlead.api.quantity import ZERO
+from fairlead.golang.quoting import go_quote
 from fairlead.node.container_runtime import Start
 from fairlead.node.container_sync import DEFAULT_GRACE_SECONDS, Note, field_path
 from fairlead.node.containers import container_id
+from fairlead.node.resize import Allocated, with_allocation
 from fairlead.runtime.clock import monotonic, now
 
 #: How long until what failed is tried again.
 AGAIN_SECONDS: Final = 10.0
 _POST_START_SECONDS: Final = 600.0
+CONTAINER_KINDS: Final = ("initContainers", "containers", "ephemeralContainers")
 
 
 class RealPod:
@@ -50,6 +53,7 @@ class RealPod:
         self.pulled: set[str] = set()  # containers whose image was asked for anew, as their policy says
         self.addresses: tuple[str, ...] = ()
         self.sandbox: Sandbox | None = None
+        self.allocated: Allocated = {}  # what the node has given it, where another size is desired
         self._wake = wake
         self._probes: dict[str, Probes] = {}
         self._stopping: dict[str, Stopping] = {}
@@ -60,20 +64,28 @@ class RealPod:
     async def make_sandbox(self) -> bool:
         """The cgroup, the namespaces and the network; an event tells what failed, and it is tried again."""
         place, meta, spec = self.place, self.pod.metadata, self.manifest["spec"]
+        security = spec.get("securityContext") or {}
+        try:
+            hostname = kernel_hostname(self.manifest, place.cluster_domain)
+        except NoHostname as problem:
+            return self._has_no_sandbox(problem)
         wanted = SandboxSpec(
             uid=meta.uid,
             namespace=meta.namespace,
             name=meta.name,
-            hostname=hostname_of(self.manifest),
+            hostname=hostname,
             cgroup=place.cgroup_of(self.manifest),
             host_network=bool(spec.get("hostNetwork")),
             host_ipc=bool(spec.get("hostIPC")),
             host_pid=bool(spec.get("hostPID")),
             logs=place.log_folder(meta.namespace, meta.name, meta.uid),
             host_ports=self._host_ports(),
+            shares_processes=bool(spec.get("shareProcessNamespace")),
+            sysctls={sysctl["name"]: sysctl["value"] for sysctl in security.get("sysctls") or ()},
+            is_privileged=_is_privileged(spec),
         )
         try:
-            await asyncio.to_thread(place.cgroups.ensure, wanted.cgroup, place.cgroup_files(self.manifest))
+            await asyncio.to_thread(place.cgroups.ensure, wanted.cgroup, place.cgroup_files(self.sized))
             sandbox = await place.runtime.create_sandbox(wanted)
             self.addresses = sandbox.addresses or (place.node_ip,)
             if sandbox.netns is not None:
@@ -83,12 +95,14 @@ class RealPod:
                 else:
                     self.addresses = await place.network.attach(*pod)
         except (RuntimeFailure, NetworkFailed, OSError) as failure:
-            message = f"Failed to create pod sandbox: {failure}"
-            self.tell(Note(WARNING, "FailedCreatePodSandBox", message))
-            self.errands.forget_after("sandbox", AGAIN_SECONDS)
-            return False
+            return self._has_no_sandbox(failure)
         self.sandbox = sandbox
         return True
+
+    def _has_no_sandbox(self, problem: Exception) -> bool:
+        self.tell(Note(WARNING, "FailedCreatePodSandBox", f"Failed to create pod sandbox: {problem}"))
+        self.errands.forget_after("sandbox", AGAIN_SECONDS)
+        return False
 
     async def set_up_volumes(self) -> str:
         problem = await self._volumes.set_up(self.manifest["spec"].get("volumes") or (), self._content())
@@ -144,6 +158,22 @@ class RealPod:
             await self._run_post_start(container, hook, id_, is_init=is_init)
         return Start(status.started_at, f"{runtime.name}://{id_}", image.id)
 
+    async def resize(self, but: Collection[str]) -> str:
+        """Give the pod and its running containers what they are allocated; why that cannot be done, or nothing."""
+        place, values = self.place, self.place.container_values(self.sized)
+        cgroup, files = place.cgroup_of(self.manifest), place.cgroup_files(self.sized)
+        # What grows has to grow here first, what shrinks can only afterwards: what is refused now is tried again then.
+        await asyncio.to_thread(place.cgroups.change, cgroup, files)
+        try:
+            for name, id_ in self.current.items():
+                status = place.runtime.status(id_)
+                if status is not None and status.state is State.RUNNING and name in values and name not in but:
+                    await place.runtime.update(id_, values[name])
+        except RuntimeFailure as failure:
+            return str(failure)
+        refused = await asyncio.to_thread(place.cgroups.change, cgroup, files)
+        return next((f"cgroup file {file} of the pod: {problem}" for file, problem in refused.items()), "")
+
     def stop(self, id_: str, container: Container, seconds: float) -> None:
         """Begin to stop it; a shorter time than before counts, a longer one does not."""
         stopping = self._stopping.get(id_)
@@ -151,7 +181,7 @@ class RealPod:
             hook: Obj = (self.container(container.name).get("lifecycle") or {}).get("preStop") or {}
 
             async def run_hook(left: float) -> None:
-                if failure := await self._asker(container.name, id_).ask(hook, left):
+                if failure := await self._asker(container.name, id_).run_hook(hook, left):
                     self.tell(Note(WARNING, "FailedPreStopHook", f"PreStopHook failed: {failure}"))
 
             stopping = self._stopping[id_] = Stopping(self.place.runtime, id_, run_hook if hook else None)
@@ -180,10 +210,15 @@ class RealPod:
             stopping.has_ended()
         self._wake()
 
+    @property
+    def sized(self) -> Obj:
+        """The pod with what it is allocated, whatever else is desired."""
+        return with_allocation(self.manifest, self.allocated) if self.allocated else self.manifest
+
     def container(self, name: str) -> Obj:
-        """As the pod says it."""
-        spec = self.manifest["spec"]
-        every = (*(spec.get("initContainers") or ()), *(spec["containers"]))
+        """As the pod says it, with what it is allocated."""
+        spec = self.sized["spec"]
+        every = (each for kind in CONTAINER_KINDS for each in spec.get(kind) or ())
         found: Obj = next(each for each in every if each["name"] == name)
         return found
 
@@ -221,18 +256,30 @@ class RealPod:
     async def _made(self, container: Obj, attempt: int, image: Image) -> Made:
         place, meta = self.place, self.pod.metadata
         env = await environment(container, meta.namespace, place.sources, self._downward(), self._services())
-        domain = place.configured.configuration.cluster_domain or DEFAULT_DOMAIN
         folder = place.folder(meta.uid) / "etc"
         mounts = await asyncio.to_thread(
             lambda: [
-                *system_mounts(folder, self.manifest, self.addresses, domain, place.network),
+                *system_mounts(folder, self.manifest, self.addresses, place.cluster_domain, place.network),
                 *self._volumes.mounts(container, env),
             ]
         )
         logs = place.log_folder(meta.namespace, meta.name, meta.uid) / container["name"]
-        values = place.container_values(self.manifest)[container["name"]]
+        values = place.container_values(self.sized)[container["name"]]
         id_ = container_id(meta.uid, container["name"], attempt)
-        return Made(id_, attempt, image, env, mounts, values, logs / f"{attempt}.log")
+        seccomp = {"type": "RuntimeDefault"} if place.configured.configuration.seccomp_default else {}
+        profiles = place.root / "seccomp"
+        log, target = logs / f"{attempt}.log", self._target(container)
+        return Made(id_, attempt, image, env, mounts, values, log, profiles, seccomp, target)
+
+    def _target(self, container: Obj) -> str:
+        """The running container whose processes an ephemeral one wants to see."""
+        if not (name := container.get("targetContainerName")):
+            return ""
+        id_ = self.current.get(name, "")
+        status = self.place.runtime.status(id_)
+        if status is None or status.state is not State.RUNNING:
+            raise CannotConfigure(f"unable to find target container {go_quote(name)}")
+        return id_
 
     async def _remove_older(self, name: str, attempt: int) -> None:
         """One dead container of each name is kept, as a kubelet keeps one."""
@@ -244,7 +291,7 @@ class RealPod:
 
     async def _run_post_start(self, container: Container, hook: Obj, id_: str, *, is_init: bool) -> None:
         """A hook that fails ends the container."""
-        if failure := await self._asker(container.name, id_).ask(hook, _POST_START_SECONDS):
+        if failure := await self._asker(container.name, id_).run_hook(hook, _POST_START_SECONDS):
             path = field_path(container, is_init=is_init)
             self.tell(Note(WARNING, "FailedPostStartHook", f"PostStartHook failed: {failure}", path))
             self.tell(Note(NORMAL, "Killing", "FailedPostStartHook", path))
@@ -266,7 +313,7 @@ class RealPod:
 
     def _downward(self) -> DownwardApi:
         place, address = self.place, self.addresses[0] if self.addresses else ""
-        return DownwardApi(self.manifest, place.node_name, place.node_ip, address, place.allocatable)
+        return DownwardApi(self.sized, place.node_name, place.node_ip, address, place.allocatable)
 
     @property
     def _only_user(self) -> int | None:
@@ -279,7 +326,7 @@ class RealPod:
 
     @property
     def _most_memory(self) -> int:
-        limit = pod_limits(self.manifest["spec"]).get("memory", ZERO).units
+        limit = pod_limits(self.sized["spec"]).get("memory", ZERO).units
         return limit or self.place.allocatable.get("memory", ZERO).units
 
     @property
@@ -316,17 +363,36 @@ def remove_logs(place: Place, uid: str) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def remove_remnants(place: Place, running: Collection[str], there: Collection[str]) -> None:
-    """Folders and cgroups of pods that do not run, and logs of pods that are not there."""
-    for folder in (place.root / "pods").glob("*"):
-        if folder.name not in running:
-            PodVolumes(folder, 0).tear_down()
-    for cgroup in place.pod_cgroups():
-        if cgroup.rpartition("/pod")[2] not in running:
-            _remove_cgroup(place, cgroup)
-    for folder in (place.root / "logs").glob("*_*_*"):
-        if (uid := folder.name.rpartition("_")[2]) not in there:
-            remove_logs(place, uid)
+def _is_privileged(spec: Obj) -> bool:
+    """Whether any container is."""
+    every = [*(spec.get("initContainers") or ()), *spec["containers"]]
+    return any((container.get("securityContext") or {}).get("privileged") for container in every)
+
+
+class Remnants(NamedTuple):
+    """What there is of pods on the disk and in cgroups, by uid: of some of them nothing else is left."""
+
+    folders: Mapping[str, Path]
+    cgroups: Mapping[str, str]
+    logs: Collection[str]
+
+    @classmethod
+    def of(cls, place: Place) -> Remnants:
+        folders = {folder.name: folder for folder in (place.root / "pods").glob("*")}
+        cgroups = {cgroup.rpartition("/pod")[2]: cgroup for cgroup in place.pod_cgroups()}
+        return cls(folders, cgroups, {log.name.rpartition("_")[2] for log in (place.root / "logs").glob("*_*_*")})
+
+    def remove(self, place: Place, running: Collection[str], there: Collection[str]) -> None:
+        """Folders and cgroups of pods that do not run, and logs of pods that are not there."""
+        for uid, folder in self.folders.items():
+            if uid not in running:
+                PodVolumes(folder, 0).tear_down()
+        for uid, cgroup in self.cgroups.items():
+            if uid not in running:
+                _remove_cgroup(place, cgroup)
+        for uid in self.logs:
+            if uid not in there:
+                remove_logs(place, uid)
 
 
 def _remove_cgroup(place: Place, cgroup: str) -> None:

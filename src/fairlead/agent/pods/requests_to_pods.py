@@ -1,4 +1,4 @@
-"""What a node asks of containers itself: probes and hooks, by command, HTTP or a connection.
+"""What a node asks of containers itself: probes and hooks, by command, HTTP, gRPC or a connection.
 
 An answer is a failure's text, or nothing if all is well. Source: pkg/probe, pkg/kubelet/lifecycle.
 """
@@ -16,6 +16,7 @@ from aiohappyeyeballs import AddrInfoType
 
 from fairlead import COMPATIBILITY_VERSION
 from fairlead.agent import linux
+from fairlead.agent.pods.grpc_health import check
 from fairlead.agent.runtimes.base import Runtime, RuntimeFailure
 from fairlead.api.objects import Obj
 
@@ -36,6 +37,8 @@ class Asker:
 
     async def ask(self, action: Obj, seconds: float) -> str:
         """Do what a probe or hook says; it fails if it takes longer."""
+        if (service := action.get("grpc")) is not None:
+            return await self._health(service, seconds)
         try:
             async with asyncio.timeout(seconds):
                 return await self._ask(action, seconds)
@@ -43,6 +46,12 @@ class Asker:
             if "exec" in action:
                 return f"command timed out after {seconds:g}s"
             return "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
+
+    async def run_hook(self, hook: Obj, seconds: float) -> str:
+        """The same of a hook, for which a connection alone means nothing: Kubernetes has the field, and fails it."""
+        if "tcpSocket" in hook:
+            return "invalid handler: tcpSocket"
+        return await self.ask(hook, seconds)
 
     async def _ask(self, action: Obj, seconds: float) -> str:
         if (command := action.get("exec")) is not None:
@@ -83,15 +92,27 @@ class Asker:
 
     async def _connect(self, connection: Obj) -> str:
         host, port = connection.get("host") or self._address, self._port(connection["port"])
-        loop = asyncio.get_running_loop()
         try:
-            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            with self._socket(found[0]) as connected:
-                connected.setblocking(False)
-                await loop.sock_connect(connected, found[0][4])
+            (await self._connected(host, port)).close()
         except OSError as error:
             return _refusal(error, host, port)
         return ""
+
+    async def _health(self, service: Obj, seconds: float) -> str:
+        port, name = service["port"], service.get("service") or ""
+        return await check(lambda: self._connected(self._address, port), f"{self._address}:{port}", name, seconds)
+
+    async def _connected(self, host: str, port: int) -> socket.socket:
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        sock = self._socket(found[0])
+        try:
+            sock.setblocking(False)
+            await loop.sock_connect(sock, found[0][4])
+        except BaseException:
+            sock.close()
+            raise
+        return sock
 
     def _socket(self, address: AddrInfoType) -> socket.socket:
         family, kind, protocol, *_ = address

@@ -93,7 +93,8 @@ class RealPodStreams:
 def _runs(manifest: Obj) -> Iterable[tuple[str, int, str]]:
     """The runs of a pod's containers that its status tells of: name, attempt and ID."""
     status = manifest.get("status") or {}
-    for each in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
+    kinds = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
+    for each in (entry for kind in kinds for entry in status.get(kind) or ()):
         attempt = each.get("restartCount", 0)
         last = (each.get("lastState") or {}).get("terminated") or {}
         if each.get("containerID"):

@@ -4,6 +4,7 @@
                            └▶ refused: Failed
 
 After a start the runtime may have more than the API server knows of: pods that were deleted meanwhile are torn down.
+Static pods do not wait for an API server.
 """
 
 from __future__ import annotations
@@ -12,29 +13,25 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable, Sequence, Set
-from dataclasses import replace
 from typing import Final
 
 from fairlead.agent.pods.admission import admission_of
+from fairlead.agent.pods.node_pods import NodePods
 from fairlead.agent.pods.observed import ObservedRuntime
 from fairlead.agent.pods.place import Place
-from fairlead.agent.pods.real_pod import RealPod, remove_logs, remove_remnants, tear_down
+from fairlead.agent.pods.real_pod import RealPod, Remnants, remove_logs, tear_down
+from fairlead.agent.pods.resizing import PendingResizes, Sized, resize_settings
 from fairlead.agent.runtimes.base import ContainerStatus
-from fairlead.api.builtin import PODS
 from fairlead.api.errors import NotFound
 from fairlead.api.event_types import WARNING
-from fairlead.api.meta import Versioned
 from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
 from fairlead.api.pods import FINISHED, Pod
-from fairlead.api.verbs import Api, DeleteOptions, PatchType
-from fairlead.client.informer import Informer
 from fairlead.client.worker import work_off
 from fairlead.node.container_sync import Note
 from fairlead.node.grace_periods import grace_period, stop_timeout
 from fairlead.node.pod_lifecycle import PodKill, PodRun
 from fairlead.node.preemption import MESSAGE, PREEMPTING, preempted_condition, preempted_status
-from fairlead.node.resize import INFEASIBLE, PendingResize
 from fairlead.node.start_requirements import NOTHING
 from fairlead.node.status import PodAddresses
 from fairlead.runtime.clock import now, parse_timestamp, timestamp
@@ -46,7 +43,6 @@ WORKERS: Final = 16
 SOURCES_AGAIN_SECONDS: Final = 5.0
 REFRESH_SECONDS: Final = 60.0
 DEADLINE_EXCEEDED: Final = "DeadlineExceeded"
-_NO_RESIZES: Final = "this node does not resize running pods"
 _DEADLINE_MESSAGE: Final = "Pod was active on the node longer than the specified deadline"
 
 log = logging.getLogger(__name__)
@@ -57,38 +53,37 @@ class PodWorker:
 
     def __init__(
         self,
-        api: Api,
         place: Place,
-        pods: Informer[Pod],
+        pods: NodePods,
         node: Callable[[], Node | None],
         pressures: Callable[[], Sequence[str]],
         changed: Callable[[], None],
     ) -> None:
-        self._api, self._place, self._pods = api, place, pods
+        self._place, self._pods = place, pods
         self._node, self._pressures, self._changed = node, pressures, changed
         self._queue: WorkQueue[str] = WorkQueue()
         self._runs: dict[str, PodRun] = {}  # by uid, as the next
         self._real: dict[str, RealPod] = {}
-        self._admitted: dict[str, Obj] = {}
+        self._admitted: set[str] = set()
+        self._resizes = PendingResizes(resize_settings(place.configured))
         self._departed: dict[str, set[str]] = {}  # by key: uids of pods that are gone from the API
         self._runtime = ObservedRuntime(self._real.__getitem__)
 
     @property
     def admitted(self) -> Sequence[Obj]:
         """The pods that this node has taken and that have not ended."""
-        return list(self._admitted.values())
+        return [real.sized for uid in self._admitted if (real := self._real.get(uid)) is not None]
 
     @property
     def admitted_uids(self) -> Set[str]:
-        return self._admitted.keys()
+        return self._admitted
 
     async def run(self) -> None:
-        """Until cancelled. The informer must be running."""
-        await self._pods.synced()
-        await self._collect()
+        """Until cancelled. What pods come from must be running."""
         self._place.runtime.subscribe(self._container_ended)
-        self._pods.subscribe(self._pod_event)
+        self._pods.subscribe_static(self._pod_event)
         async with asyncio.TaskGroup() as group:
+            group.create_task(self._take_from_api(), name="pods of the API server")
             for _ in range(WORKERS):
                 group.create_task(work_off(self._queue, "pod", self._sync), name="pod worker")
             group.create_task(self._refresh(), name="volumes")
@@ -133,15 +128,21 @@ class PodWorker:
         if (real := self._real.get(status.pod_uid)) is not None:
             real.ended(status.id)
 
+    async def _take_from_api(self) -> None:
+        await self._pods.synced()
+        await self._collect()
+        self._pods.subscribe(self._pod_event)
+
     async def _collect(self) -> None:
         """Tear down what belongs to no pod any more, however far it had come when the last agent ended."""
         place = self._place
+        remnants = Remnants.of(place)  # before it is asked who is known: static pods may come meanwhile
         known = {pod.metadata.uid for pod in self._pods if pod.status.phase not in FINISHED}
         for sandbox in place.runtime.sandboxes():
             if sandbox.uid not in known:
                 await tear_down(place, sandbox.uid, sandbox.cgroup)
         await place.network.collect({sandbox.uid for sandbox in place.runtime.sandboxes()})
-        await asyncio.to_thread(remove_remnants, place, known, {pod.metadata.uid for pod in self._pods})
+        await asyncio.to_thread(remnants.remove, place, known, {pod.metadata.uid for pod in self._pods})
 
     # -- one step
 
@@ -155,6 +156,7 @@ class PodWorker:
             await self._known(pod)  # of an earlier agent: its logs are read still
             return
         run, real = await self._taken_up(pod, moment)
+        real.allocated = run.size(pod).allocated
         if not pod.is_finished and run.deleted_at is None and await self._is_refused(pod, run, real):
             return
         self._end_overdue(pod, run, real, moment)
@@ -164,8 +166,7 @@ class PodWorker:
             if any(keys is None for keys in found.values()):
                 self._queue.add_after(key, SOURCES_AGAIN_SECONDS)
         step = run.step(pod, self._addresses(pod, real), moment, found)
-        if step.wants_resize:
-            _put_off(pod, run, moment)
+        if step.wants_resize and self._resize(uid, moment):
             step = run.step(pod, self._addresses(pod, real), moment, found)
         if step.status is not None:
             await self._report(pod, run, real, step.status)
@@ -182,9 +183,7 @@ class PodWorker:
         uid, key = pod.metadata.uid, pod.metadata.key
         real = self._real.get(uid)
         if real is None or real.pod.metadata.generation != pod.metadata.generation:
-            manifest = (await self._api.get(PODS, pod.metadata.name, pod.metadata.namespace)).obj()
-            if manifest["metadata"]["uid"] != uid:
-                raise NotFound(f"pod {key} is another one by now")
+            manifest = await self._pods.manifest(pod)
             if real is None:
                 real = self._real[uid] = RealPod(self._place, pod, manifest, lambda: self._queue.add(key))
                 real.current = _current(pod)
@@ -216,7 +215,8 @@ class PodWorker:
         node = self._node()
         if node is None:
             raise NotFound("this node is not registered yet")
-        admission = admission_of(real.manifest, node, self._admitted.values(), self._pressures())
+        allowed_sysctls = self._place.configured.configuration.allowed_unsafe_sysctls
+        admission = admission_of(real.manifest, node, self.admitted, self._pressures(), allowed_sysctls)
         if (refusal := admission.refusal) is not None:
             self._place.events.tell(pod, [Note(WARNING, refusal.reason, refusal.message)])
             await self._report(pod, run, real, refusal.status() | {"startTime": timestamp()})
@@ -225,9 +225,30 @@ class PodWorker:
             self._preempt(admission.preempted)
             self._queue.add_after(pod.metadata.key, 1.0)
             return True
-        self._admitted[uid] = real.manifest
+        self._admitted.add(uid)
         self._changed()
         return False
+
+    def _resize(self, uid: str, moment: float) -> bool:
+        """Decide about a pod that wants another size, and about others that wait; whether there is news of this one."""
+        node, names = self._node(), [each for each in self._admitted if each in self._runs]
+        if node is None or uid not in names:
+            return False
+        pods = {each: Sized(self._real[each], self._runs[each]) for each in names}
+        decided = self._resizes.decide(uid, node, pods, self._pressures(), moment)
+        for each in decided.changed:
+            self._real[each].allocated = self._runs[each].size(self._real[each].pod).allocated
+            if each != uid:
+                self._queue.add(self._runs[each].key)
+        self._preempt(decided.preempted)
+        if decided.changed:
+            self._changed()
+        return uid in decided.changed
+
+    def _retry_resizes(self) -> None:
+        """There is more room."""
+        if (uid := self._resizes.first) is not None and (run := self._runs.get(uid)) is not None:
+            self._queue.add(run.key)
 
     def _preempt(self, victims: Sequence[Obj]) -> None:
         for victim in victims:
@@ -255,29 +276,22 @@ class PodWorker:
         return PodAddresses(self._place.node_ip, own)
 
     async def _report(self, pod: Pod, run: PodRun, real: RealPod, status: Obj) -> None:
-        """Write the status, if the pod has not changed since it was worked out."""
-        meta = pod.metadata
-        patch = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version}, "status": status}
-        written = await self._api.patch(PODS, meta.name, meta.namespace, patch, PatchType.MERGE, subresource="status")
-        run.reported_version = written.view(Versioned).metadata.resource_version
-        real.manifest = written.obj()
+        real.manifest = await self._pods.report(pod, status)
+        run.reported_version = real.manifest["metadata"]["resourceVersion"]
 
     # -- the end
 
     async def _remove(self, pod: Pod, real: RealPod) -> None:
-        """Delete the pod, of which nothing runs any more; finalizers may still keep the object."""
+        """Delete the pod, of which nothing runs any more."""
         await real.tear_down()
         self._release(pod.metadata.uid)
-        meta = pod.metadata
-        if pod.is_finished and meta.deletion_grace_period_seconds == 0:
-            return
-        options = DeleteOptions(grace_period_seconds=0, precondition_uid=meta.uid)
-        await self._api.delete(PODS, meta.name, meta.namespace, options)
+        await self._pods.remove(pod)
 
     async def _forget_others(self, key: str, pod: Pod | None) -> None:
-        """Tear down those of that name that are gone from the API, however that happened."""
+        """Tear down those of that name that are gone, however that happened; a static pod may be back already."""
         for uid, real in list(self._real.items()):
-            if real.pod.metadata.key != key or (pod is not None and uid == pod.metadata.uid):
+            is_present = pod is not None and uid == pod.metadata.uid and uid not in self._departed.get(key, ())
+            if real.pod.metadata.key != key or is_present:
                 continue
             await real.tear_down()
             self._departed.setdefault(key, set()).add(uid)
@@ -288,26 +302,22 @@ class PodWorker:
             await asyncio.to_thread(remove_logs, self._place, uid)
 
     def _release(self, uid: str) -> None:
-        if self._admitted.pop(uid, None) is not None:
+        if uid in self._admitted:
+            self._admitted.discard(uid)
             self._changed()
+            self._retry_resizes()
 
     async def _refresh(self) -> None:
         while True:
             await asyncio.sleep(REFRESH_SECONDS)
+            self._retry_resizes()
             for uid in list(self._admitted):
                 if (real := self._real.get(uid)) is not None and real.sandbox is not None:
                     await real.refresh_volumes()
 
 
-def _put_off(pod: Pod, run: PodRun, moment: float) -> None:
-    """Nobody carries out a resize here, and the pod's conditions say so."""
-    size = run.size(pod)
-    generation = pod.metadata.generation
-    if size.pending is None or size.pending.generation != generation:
-        run.resized(replace(size, pending=PendingResize(INFEASIBLE, _NO_RESIZES, generation)), moment)
-
-
 def _current(pod: Pod) -> dict[str, str]:
     """Which runs of its containers the API server knows of: from there its decisions go on."""
-    statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
+    shown = pod.status
+    statuses = (*shown.init_container_statuses, *shown.container_statuses, *shown.ephemeral_container_statuses)
     return {status.name: status.container_id.rpartition("/")[2] for status in statuses if status.container_id}

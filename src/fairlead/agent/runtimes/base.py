@@ -48,6 +48,12 @@ class SandboxSpec:
     host_ipc: bool = False
     host_pid: bool = False
     host_ports: Sequence[HostPort] = ()
+    #: By name, as the kernel has them for namespaces of the pod's own.
+    sysctls: Mapping[str, str] = field(default_factory=dict)
+    #: Its containers see each other's processes.
+    shares_processes: bool = False
+    #: One of its containers is.
+    is_privileged: bool = False
 
 
 class Sandbox(NamedTuple):
@@ -68,6 +74,8 @@ class Mount:
     source: Path
     target: str
     read_only: bool = False
+    #: With all that is mounted below it.
+    is_read_only_below: bool = False
     #: As mount(8) spells it.
     propagation: str = "rprivate"
 
@@ -78,6 +86,10 @@ class Security:
 
     user: str = ""  # as an image says it: USER[:GROUP], names or numbers
     groups: Sequence[int] = ()
+    #: Without those that the image gives to the user.
+    has_no_image_groups: bool = False
+    #: Everything that the machine itself may do, with its devices.
+    is_privileged: bool = False
     must_not_be_root: bool = False
     added_capabilities: Sequence[str] = ()
     dropped_capabilities: Sequence[str] = ()
@@ -87,6 +99,8 @@ class Security:
     is_proc_masked: bool = True
     #: With the profile RuntimeDefault.
     is_seccomp_confined: bool = False
+    #: Or with a profile of its own: a file, which has been looked at.
+    seccomp: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,8 +121,12 @@ class ContainerSpec:
     resources: ContainerValues
     security: Security = field(default_factory=Security)
     host_pid: bool = False
+    #: The container whose processes it sees, instead of those of its own.
+    process_target: str = ""
     has_tty: bool = False
     has_stdin: bool = False
+    #: Its stdin ends when the first who attaches goes.
+    has_stdin_once: bool = False
     log: Path
     stop_signal: int = 15
     #: Where in the container it leaves its last words.
@@ -207,7 +225,7 @@ class Runtime(Protocol):
     def status(self, id_: str) -> ContainerStatus | None: ...
 
     async def update(self, id_: str, resources: ContainerValues) -> None:
-        """Give a running container other limits."""
+        """Give a running container other limits; RuntimeFailure where the kernel refuses one."""
         ...
 
     async def run_in(self, id_: str, argv: Sequence[str], seconds: float) -> Executed:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from fairlead.agent import linux
-from fairlead.agent.pods.environment import expanded
+from fairlead.agent.pods.environment import fully_expanded
 from fairlead.agent.runtimes.base import Mount
 from fairlead.agent.volumes.content import PodContent, VolumeProblem
 from fairlead.agent.volumes.host_paths import host_path
@@ -55,10 +55,12 @@ class PodVolumes:
         found = []
         for index, mount in enumerate(container.get("volumeMounts") or ()):
             source = self._paths[mount["name"]]
-            if subpath := mount.get("subPath"):
-                source = self._part(source, expanded(subpath, env), container["name"], index)
+            subpath = mount.get("subPath") or fully_expanded(mount.get("subPathExpr") or "", env)
+            if subpath:
+                source = self._part(source, subpath, container["name"], index)
             propagation = _PROPAGATION.get(mount.get("mountPropagation") or "", "rprivate")
-            found.append(Mount(source, mount["mountPath"], bool(mount.get("readOnly")), propagation))
+            is_read_only, below = bool(mount.get("readOnly")), mount.get("recursiveReadOnly") or "Disabled"
+            found.append(Mount(source, mount["mountPath"], is_read_only, below != "Disabled", propagation))
         return found
 
     def tear_down(self) -> None:

@@ -65,13 +65,14 @@ class _Pod(NamedTuple):
 
 
 def container_values(pod: Obj, settings: CgroupSettings, host: ContainerHost) -> Mapping[str, ContainerValues]:
-    """By name of the container, init containers included."""
+    """By name of the container, init and ephemeral containers included."""
     spec = pod["spec"]
     owner = _Pod(spec, qos_class(spec), is_critical(pod))
     adjustments = oom_score_adjustments(pod, host.memory_capacity)
     return {
         container["name"]: _values(owner, container, adjustments[container["name"]], settings, host)
-        for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
+        for kind in ("initContainers", "containers", "ephemeralContainers")
+        for container in spec.get(kind) or ()
     }
 
 

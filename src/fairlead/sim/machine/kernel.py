@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from fairlead.node.evidence import MOST_KEPT, OomScores, ScoredProcess
 from fairlead.node.oom import Process, oom_victim
+from fairlead.sim.machine.hardware import Hardware
 from fairlead.sim.machine.load import Read
 from fairlead.sim.machine.machine_pod import MachinePod
 from fairlead.sim.usage.measures import Measure
@@ -42,20 +43,20 @@ class MemoryDomain(NamedTuple):
     cgroup: str = ""
 
 
-def victim(domain: MemoryDomain, read: Read, memory_capacity: int, *, is_single: bool) -> OomKill | None:
+def victim(domain: MemoryDomain, read: Read, hardware: Hardware, *, is_single: bool) -> OomKill | None:
     """None if no pod there has a process."""
     owners: list[_Owner] = []
     processes: list[Process] = []
     for pod in domain.pods:
         if not pod.started:
             continue
-        adjustments = pod.oom_score_adjustments(memory_capacity)
+        adjustments = pod.oom_score_adjustments(hardware.machine.memory_bytes)
         for container in pod.started:
             for measure in (Measure.MEMORY, Measure.CHILD_MEMORY):
                 memory = pod.amount(container, measure, read)
                 if memory or measure is Measure.MEMORY:
                     owners.append(_Owner(pod, container, measure is Measure.CHILD_MEMORY))
-                    processes.append(Process(memory, adjustments[container]))
+                    processes.append(Process(memory, max(adjustments[container], hardware.least_oom_score_adj)))
     worst = oom_victim(processes, domain.limit)
     if worst is None:
         return None

@@ -229,7 +229,7 @@ class SimulatedMachine:
         read = read_at(now)
         found = self.figures(read)
         while len(kills) < MOST_KILLS and (domain := self._exhausted(read, found)) is not None:
-            kill = victim(domain, read, self.hardware.machine.memory_bytes, is_single=self.is_single_kill)
+            kill = victim(domain, read, self.hardware, is_single=self.is_single_kill)
             if kill is None:
                 break
             self.put(self._without(kill), now)

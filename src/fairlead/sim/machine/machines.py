@@ -213,7 +213,7 @@ class Machines:
 
     def memory_bytes(self, pod: Pod, container: Container, started_at: float, now_: float) -> int:
         """How much memory a container that started then uses now."""
-        usage = self._usage(pod)
+        usage = self.usage(pod)
         models = [usage.model(container.name, measure) for measure in (Measure.MEMORY, Measure.CHILD_MEMORY)]
         models += usage.in_memory(container.name)
         return int(sum(model.at(now_, started_at) for model in models if model is not None))
@@ -245,7 +245,7 @@ class Machines:
     # -- inside
 
     def _own_limit(self, pod: Pod, container: Container, started_at: float) -> LimitKills:
-        key, usage = (pod.metadata.uid, container.name), self._usage(pod)
+        key, usage = (pod.metadata.uid, container.name), self.usage(pod)
         known = self._own.get(key)
         limit = memory_limit(pod, container)
         if known is not None and known[0] == started_at and known[1] is usage and known[2] == limit:
@@ -265,7 +265,7 @@ class Machines:
             return entry.machine.is_single_kill
         return self._configured(entry.node).configuration.is_single_process_oom_kill(2)
 
-    def _usage(self, pod: Pod) -> PodUsageModels:
+    def usage(self, pod: Pod) -> PodUsageModels:
         """The same object as long as nothing about it changes."""
         uid = pod.metadata.uid
         known, version = self._usages.get(uid), pod.metadata.resource_version
@@ -324,7 +324,7 @@ class Machines:
     def _enter(self, entry: _NodeEntry, machine: SimulatedMachine, pod: Pod, run: PodRun, moment: float) -> bool:
         """Tell the machine what runs of the pod now; returns whether that is news."""
         uid = pod.metadata.uid
-        usage = self._usage(pod)
+        usage = self.usage(pod)
         started = {
             name: since for name, since in run.running.items() if self._killed.get((uid, name), (0.0,))[0] != since
         }

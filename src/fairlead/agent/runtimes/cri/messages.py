@@ -14,13 +14,15 @@ Asked = TypeVar("Asked", bound=Message)
 Answer = TypeVar("Answer", bound=Message)
 
 # NamespaceMode
-POD, CONTAINER, NODE = 0, 1, 2
+POD, CONTAINER, NODE, TARGET = 0, 1, 2, 3
 # PodSandboxState
 READY, NOT_READY = 0, 1
 # ContainerState
 CREATED, RUNNING, EXITED, UNKNOWN = 0, 1, 2, 3
 # SecurityProfile.ProfileType
-RUNTIME_DEFAULT, UNCONFINED = 0, 1
+RUNTIME_DEFAULT, UNCONFINED, LOCALHOST = 0, 1, 2
+# SupplementalGroupsPolicy
+MERGE, STRICT = 0, 1
 # Protocol
 PROTOCOLS: Final = {"TCP": 0, "UDP": 1, "SCTP": 2}
 # MountPropagation, as mount(8) spells it
@@ -81,6 +83,7 @@ class NamespaceOption(Message, frozen=True):
     network: Annotated[int, 1] = POD
     pid: Annotated[int, 2] = POD
     ipc: Annotated[int, 3] = POD
+    target_id: Annotated[str, 4] = ""
 
 
 class PortMapping(Message, frozen=True):
@@ -92,16 +95,19 @@ class PortMapping(Message, frozen=True):
 
 class SecurityProfile(Message, frozen=True):
     profile_type: Annotated[int, 1] = RUNTIME_DEFAULT
+    localhost_ref: Annotated[str, 2] = ""
 
 
 class LinuxSandboxSecurityContext(Message, frozen=True):
     namespace_options: Annotated[NamespaceOption, 1] = NamespaceOption()
+    privileged: Annotated[bool, 6] = False
     seccomp: Annotated[SecurityProfile, 9] = SecurityProfile()
 
 
 class LinuxPodSandboxConfig(Message, frozen=True):
     cgroup_parent: Annotated[str, 1] = ""
     security_context: Annotated[LinuxSandboxSecurityContext, 2] = LinuxSandboxSecurityContext()
+    sysctls: Annotated[dict[str, str], 3] = {}
 
 
 class PodSandboxConfig(Message, frozen=True):
@@ -192,6 +198,7 @@ class Mount(Message, frozen=True):
     host_path: Annotated[str, 2] = ""
     readonly: Annotated[bool, 3] = False
     propagation: Annotated[int, 5] = 0
+    recursive_read_only: Annotated[bool, 8] = False
 
 
 class LinuxContainerResources(Message, frozen=True):
@@ -211,6 +218,7 @@ class Capability(Message, frozen=True):
 
 class LinuxContainerSecurityContext(Message, frozen=True):
     capabilities: Annotated[Capability, 1] = Capability()
+    privileged: Annotated[bool, 2] = False
     namespace_options: Annotated[NamespaceOption, 3] = NamespaceOption()
     run_as_user: Annotated[Int64Value | None, 5] = None
     run_as_username: Annotated[str, 6] = ""
@@ -221,6 +229,7 @@ class LinuxContainerSecurityContext(Message, frozen=True):
     masked_paths: Annotated[list[str], 13] = []
     readonly_paths: Annotated[list[str], 14] = []
     seccomp: Annotated[SecurityProfile, 15] = SecurityProfile()
+    supplemental_groups_policy: Annotated[int, 17] = MERGE
 
 
 class LinuxContainerConfig(Message, frozen=True):

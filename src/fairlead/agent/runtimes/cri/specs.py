@@ -33,7 +33,7 @@ STATES: Final = {cri.CREATED: State.CREATED, cri.RUNNING: State.RUNNING, cri.EXI
 def sandbox_config(spec: SandboxSpec, root: Path) -> cri.PodSandboxConfig:
     namespaces = cri.NamespaceOption(
         network=cri.NODE if spec.host_network else cri.POD,
-        pid=cri.NODE if spec.host_pid else cri.CONTAINER,
+        pid=_processes(spec),
         ipc=cri.NODE if spec.host_ipc else cri.POD,
     )
     ports = [
@@ -54,9 +54,19 @@ def sandbox_config(spec: SandboxSpec, root: Path) -> cri.PodSandboxConfig:
         annotations={CGROUP: spec.cgroup},
         linux=cri.LinuxPodSandboxConfig(
             cgroup_parent=spec.cgroup,
-            security_context=cri.LinuxSandboxSecurityContext(namespace_options=namespaces),
+            security_context=cri.LinuxSandboxSecurityContext(
+                namespace_options=namespaces, privileged=spec.is_privileged
+            ),
+            sysctls=dict(spec.sysctls),
         ),
     )
+
+
+def _processes(spec: SandboxSpec) -> int:
+    """Whose processes its containers see."""
+    if spec.host_pid:
+        return cri.NODE
+    return cri.POD if spec.shares_processes else cri.CONTAINER
 
 
 def _pod_labels(spec: SandboxSpec) -> dict[str, str]:
@@ -70,7 +80,8 @@ def container_config(
         cri.Mount(
             container_path=mount.target,
             host_path=str(mount.source),
-            readonly=mount.read_only,
+            readonly=mount.read_only or mount.is_read_only_below,
+            recursive_read_only=mount.is_read_only_below,
             propagation=cri.PROPAGATIONS[mount.propagation],
         )
         for mount in spec.mounts
@@ -118,9 +129,11 @@ def _security(spec: ContainerSpec, sandbox: SandboxSpec) -> cri.LinuxContainerSe
     uid, name, gid = _user(security)
     namespaces = cri.NamespaceOption(
         network=cri.NODE if sandbox.host_network else cri.POD,
-        pid=cri.NODE if spec.host_pid else cri.CONTAINER,
+        pid=cri.TARGET if spec.process_target else _processes(sandbox),
         ipc=cri.NODE if sandbox.host_ipc else cri.POD,
+        target_id=spec.process_target,
     )
+    is_masked = security.is_proc_masked and not security.is_privileged
     return cri.LinuxContainerSecurityContext(
         capabilities=cri.Capability(
             add_capabilities=list(security.added_capabilities), drop_capabilities=list(security.dropped_capabilities)
@@ -132,12 +145,20 @@ def _security(spec: ContainerSpec, sandbox: SandboxSpec) -> cri.LinuxContainerSe
         readonly_rootfs=security.has_read_only_root,
         supplemental_groups=list(security.groups),
         no_new_privs=security.has_no_new_privileges,
-        masked_paths=list(MASKED) if security.is_proc_masked else [],
-        readonly_paths=list(READ_ONLY) if security.is_proc_masked else [],
-        seccomp=cri.SecurityProfile(
-            profile_type=cri.RUNTIME_DEFAULT if security.is_seccomp_confined else cri.UNCONFINED
-        ),
+        masked_paths=list(MASKED) if is_masked else [],
+        readonly_paths=list(READ_ONLY) if is_masked else [],
+        seccomp=_seccomp(security),
+        privileged=security.is_privileged,
+        supplemental_groups_policy=cri.STRICT if security.has_no_image_groups else cri.MERGE,
     )
+
+
+def _seccomp(security: Security) -> cri.SecurityProfile:
+    """A privileged container has none, whatever it says."""
+    if security.seccomp is not None and not security.is_privileged:
+        return cri.SecurityProfile(profile_type=cri.LOCALHOST, localhost_ref=str(security.seccomp))
+    is_confined = security.is_seccomp_confined and not security.is_privileged
+    return cri.SecurityProfile(profile_type=cri.RUNTIME_DEFAULT if is_confined else cri.UNCONFINED)
 
 
 def _user(security: Security) -> tuple[cri.Int64Value | None, str, cri.Int64Value | None]:

@@ -78,8 +78,12 @@ class Keepers:
         report = await asyncio.wait_for(_read(reading), CREATE_SECONDS)
         return self._pid(report, files)
 
+    @property
+    def cgroup_folders(self) -> Sequence[Path]:
+        return [root / self.cgroup.strip("/") for root in self.hierarchies.roots]
+
     def _command(self, spec: ContainerSpec, files: ContainerFiles) -> Sequence[str]:
-        folders = " ".join(str(root / self.cgroup.strip("/")) for root in self.hierarchies.roots)
+        folders = " ".join(map(str, self.cgroup_folders))
         hidden = self.hierarchies.unified
         base = _common_folder(spec.layers)
         lower = ":".join(_option(str(layer.relative_to(base)) or ".") for layer in reversed(spec.layers))
@@ -97,7 +101,8 @@ class Keepers:
             *("--persist-dir", str(files.persist), "--log-path", f"k8s-file:{spec.log}", "--log-level", "warning"),
             *("--full-attach", "--no-sync-log"),
             *(["--terminal"] if spec.has_tty else []),
-            *(["--stdin", "--leave-stdin-open"] if spec.has_stdin else []),
+            *(["--stdin"] if spec.has_stdin else []),
+            *(["--leave-stdin-open"] if spec.has_stdin and not spec.has_stdin_once else []),
         ]
 
     def _pid(self, report: bytes, files: ContainerFiles) -> int:

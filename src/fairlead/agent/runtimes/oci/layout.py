@@ -81,6 +81,15 @@ class SandboxFiles:
     def shm(self) -> Path:
         return self.folder / "shm"
 
+    @property
+    def holder(self) -> Path:
+        """The root of the process that holds a namespace of processes, and beside it its pid."""
+        return self.folder / "holder"
+
+    @property
+    def holder_pid(self) -> Path:
+        return self.folder / "holder.pid"
+
     def pin(self, namespace: str) -> Path:
         return self.folder / namespace
 

@@ -53,9 +53,11 @@ class ContainerRecord(msgspec.Struct, frozen=True, kw_only=True):
     pid: int = 0
     started_at: float = 0.0
     start_error: str = ""
+    #: Its processes do not end with its first.
+    shares_processes: bool = False
 
     @classmethod
-    def of(cls, spec: ContainerSpec, now: float) -> ContainerRecord:
+    def of(cls, spec: ContainerSpec, now: float, *, shares_processes: bool) -> ContainerRecord:
         return cls(
             id=spec.id,
             pod_uid=spec.pod_uid,
@@ -67,6 +69,7 @@ class ContainerRecord(msgspec.Struct, frozen=True, kw_only=True):
             stop_signal=spec.stop_signal,
             has_tty=spec.has_tty,
             created_at=now,
+            shares_processes=shares_processes,
         )
 
     def status(self, files: ContainerFiles, state: State) -> ContainerStatus:

@@ -36,12 +36,16 @@ from fairlead.agent.runtimes.oci.config import config_of
 from fairlead.agent.runtimes.oci.keeper import Keepers, Programs
 from fairlead.agent.runtimes.oci.layout import ContainerFiles, Layout, SandboxFiles
 from fairlead.agent.runtimes.oci.records import ContainerRecord, SandboxRecord, keep, keeper_of, recall
+from fairlead.agent.runtimes.oci.shared_processes import NAMESPACE, end_processes, share_processes
 from fairlead.node.cgroups.containers import ContainerValues
 from fairlead.node.cgroups.tree import container_files
+from fairlead.node.sysctls import file_of
 from fairlead.runtime.clock import now
 from fairlead.runtime.streaming.remote_command import Wanted
 
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+#: Of cgroup v1, where the kernel counts swap.
+_MEMORY_AND_SWAP: Final = "memory.memsw.limit_in_bytes"
 #: /dev/shm of a pod, as containerd has it.
 _SHM_OPTIONS: Final = "mode=1777,size=65536k"
 
@@ -104,7 +108,7 @@ class OciRuntime:
             return known
         files, record = self._layout.sandbox(spec.uid), SandboxRecord.of(spec)
         try:
-            await asyncio.to_thread(_make_sandbox, files, spec)
+            await asyncio.to_thread(self._make_sandbox, files, spec)
         except OSError as error:
             await asyncio.to_thread(_remove_sandbox_files, files)
             raise RuntimeFailure(f"the namespaces of the pod cannot be made: {error}") from error
@@ -135,7 +139,8 @@ class OciRuntime:
         await self._discard(spec.id)  # of an attempt that came to nothing
         cgroup = f"{sandbox.cgroup}/{spec.id}"
         await asyncio.to_thread(self._write_bundle, spec, files, sandbox_files, cgroup)
-        record = ContainerRecord.of(spec, now())
+        shares_processes = spec.host_pid or self._processes(spec, sandbox_files) is not None
+        record = ContainerRecord.of(spec, now(), shares_processes=shares_processes)
         try:
             pid = await self._keepers.create(spec, files)
         except CannotStart as error:
@@ -190,8 +195,12 @@ class OciRuntime:
     async def update(self, id_: str, resources: ContainerValues) -> None:
         status = self._known(id_)
         cgroup = f"{self._sandboxes[status.pod_uid].cgroup}/{id_}"
-        written = container_files(resources, self._cgroups.hierarchies.version)
-        await asyncio.to_thread(self._cgroups.write, cgroup, written)
+        files = dict(container_files(resources, self._cgroups.hierarchies.version))
+        if resources.memory_swap_limit and self._cgroups.read(cgroup, _MEMORY_AND_SWAP) is not None:
+            files[_MEMORY_AND_SWAP] = str(resources.memory_swap_limit)
+        refused = await asyncio.to_thread(self._cgroups.change, cgroup, files)
+        for file, problem in refused.items():
+            raise RuntimeFailure(f"cgroup file {file} of container {status.name}: {problem}")
 
     # -- in a container
 
@@ -239,12 +248,31 @@ class OciRuntime:
             known.write_text(boot)
         self._cgroups.ensure(self._keepers.cgroup, {})
 
+    def _make_sandbox(self, files: SandboxFiles, spec: SandboxSpec) -> None:
+        _remove_sandbox_files(files)
+        files.shm.mkdir(parents=True)
+        linux.mount("shm", files.shm, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC, _SHM_OPTIONS)
+        wanted = {"net": not spec.host_network, "uts": not spec.host_network, "ipc": not spec.host_ipc}
+        pins = {name: files.pin(name) for name, is_own in wanted.items() if is_own}
+        if pins:
+            linux.pin_namespaces(pins, spec.hostname, {file_of(name): value for name, value in spec.sysctls.items()})
+        if spec.shares_processes:
+            share_processes(files, self._keepers.cgroup_folders, self._least_oom_score_adj)
+
+    def _processes(self, spec: ContainerSpec, sandbox: SandboxFiles) -> Path | None:
+        """The namespace of others' processes that it joins."""
+        if spec.process_target:
+            return Path(f"/proc/{self._known(spec.process_target).pid}/ns/pid")
+        pin = sandbox.pin(NAMESPACE)
+        return pin if pin.exists() else None
+
     def _write_bundle(self, spec: ContainerSpec, files: ContainerFiles, sandbox: SandboxFiles, cgroup: str) -> None:
         files.make()
         spec.log.parent.mkdir(parents=True, exist_ok=True)
         files.last_words.touch(mode=0o666)
         files.last_words.chmod(0o666)  # whoever the container runs as
-        config = config_of(spec, files, sandbox, cgroup, self._least_oom_score_adj)
+        processes = self._processes(spec, sandbox)
+        config = config_of(spec, files, sandbox, cgroup, self._least_oom_score_adj, processes)
         files.config.write_bytes(msgspec.json.encode(config))
 
     async def _take_up(self, record: ContainerRecord, files: ContainerFiles) -> None:
@@ -291,6 +319,8 @@ class OciRuntime:
         if record is None or id_ not in self._containers:
             return
         status = self._containers[id_] = record.status(files, State.EXITED)
+        if record.shares_processes:
+            self._cgroups.kill(f"{self._sandboxes[status.pod_uid].cgroup}/{id_}")
         for changed in self._subscribers:
             changed(status)
         for waiting in self._waiting.pop(id_, ()):
@@ -307,17 +337,8 @@ class OciRuntime:
         return status
 
 
-def _make_sandbox(files: SandboxFiles, spec: SandboxSpec) -> None:
-    _remove_sandbox_files(files)
-    files.shm.mkdir(parents=True)
-    linux.mount("shm", files.shm, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC, _SHM_OPTIONS)
-    wanted = {"net": not spec.host_network, "uts": not spec.host_network, "ipc": not spec.host_ipc}
-    pins = {name: files.pin(name) for name, is_own in wanted.items() if is_own}
-    if pins:
-        linux.pin_namespaces(pins, spec.hostname)
-
-
 def _remove_sandbox_files(files: SandboxFiles) -> None:
+    end_processes(files)
     linux.unmount_below(files.folder)
     shutil.rmtree(files.folder, ignore_errors=True)
 

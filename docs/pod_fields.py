@@ -1,0 +1,49 @@
+"""The page that tells what a real node makes of each field of a pod, of the same rows as its refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from fairlead.agent.pods.unsupported import ROOT, Field, Fields, Verdict, fields
+
+_HEAD = """\
+# The fields of a pod on a real node
+
+Generated from the code by `python -m docs.build`; do not edit.
+
+What a [real node](real-nodes.md) makes of every field of a PodSpec of Kubernetes 1.36. A pod that says what is refused
+becomes `Failed`, with the reason `UnsupportedField` and the field's name; so does one with a field that is not here. A
+field with a link has those of that table. The scheduler's are here as well: the node leaves them to it.
+"""
+
+
+def page() -> str:
+    every = list(_all(fields()))
+    counts = {verdict: sum(field.verdict is verdict for field in every) for verdict in Verdict}
+    said = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+    return "\n".join([_HEAD, f"In numbers: {said}.", "", *_tables()])
+
+
+def _all(types: Mapping[str, Fields]) -> Iterator[Field]:
+    for known in types.values():
+        yield from known.values()
+
+
+def _tables() -> Iterator[str]:
+    for type_, known in fields().items():
+        yield from (
+            f"## {type_ if type_ != ROOT else f'{ROOT}: `spec` of a pod'}",
+            "",
+            "| field | | |",
+            "|---|---|---|",
+        )
+        yield from (f"| {_name(field)} | {_verdict(field)} | {field.note} |" for field in known.values())
+        yield ""
+
+
+def _name(field: Field) -> str:
+    return f"`{field.name}` ([{field.type}](#{field.type.lower()}))" if field.type else f"`{field.name}`"
+
+
+def _verdict(field: Field) -> str:
+    return f"{field.verdict}: {', '.join(f'`{value}`' for value in field.values)}" if field.values else field.verdict

@@ -1,0 +1,56 @@
+"""The namespace of processes that all containers of a pod share, kept by a process of its own: `holder_process.py`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from fairlead.agent import linux
+from fairlead.agent.runtimes.oci.layout import SandboxFiles
+
+NAMESPACE: Final = "pid"
+_HOLDER: Final = Path(__file__).with_name("holder_process.py")
+#: Of the kernel's victims, the last.
+_OOM_SCORE_ADJ: Final = -998
+
+
+def share_processes(files: SandboxFiles, cgroups: Sequence[Path], least_oom_score_adj: int) -> None:
+    """Start the process, and pin its namespace; OSError if that cannot be. The cgroups are where it is to be."""
+    files.holder.mkdir()
+    command = ["unshare", "--mount", "--propagation", "private", sys.executable, "-I", "-S", str(_HOLDER)]
+    started: list[subprocess.Popen[bytes]] = []
+    pipe = subprocess.PIPE
+
+    def start() -> None:
+        linux.unshare(NAMESPACE)  # of the processes that this thread starts
+        started.append(subprocess.Popen([*command, str(files.holder)], stdin=pipe, stdout=pipe, stderr=pipe))
+
+    linux.in_own_thread(start)
+    holder = started[0]
+    assert holder.stdin is not None and holder.stdout is not None and holder.stderr is not None
+    with holder.stdin, holder.stdout, holder.stderr:
+        if not holder.stdout.readline():
+            raise OSError(holder.stderr.read().decode(errors="replace").strip()[-500:])
+        for folder in cgroups:
+            (folder / "cgroup.procs").write_text(str(holder.pid))
+        Path(f"/proc/{holder.pid}/oom_score_adj").write_text(str(max(_OOM_SCORE_ADJ, least_oom_score_adj)))
+        pin = files.pin(NAMESPACE)
+        pin.touch()
+        linux.mount(f"/proc/{holder.pid}/ns/pid", pin, flags=linux.MS_BIND)
+        files.holder_pid.write_text(str(holder.pid))
+        holder.stdin.write(b"\n")
+
+
+def end_processes(files: SandboxFiles) -> None:
+    """End it, and with it all in its namespace; that there is none is well."""
+    with suppress(OSError, ValueError):
+        pid = int(files.holder_pid.read_text())
+        if os.fsencode(files.holder) in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)  # if it is ours; the children of an agent that is gone are others'
