@@ -1,8 +1,8 @@
 """How long a study takes: `python -m benchmarks.what_if [--week] [--large]`.
 
 A settled cluster of 1,000 nodes and 20,000 pods of deployments: read as JSON and as YAML, played through a day, and
-through sixteen variants of it, with the size of their report. With `--week`, 100,000 arrivals over a week on 1,500 nodes
-as well; with `--large`, 1,000,000 over a week on 5,000 nodes, and how much memory that takes.
+through sixteen variants of it, with the size of their report. With `--week`, 100,000 arrivals over a week on 1,500
+nodes as well; with `--large`, 1,000,000 over a week on 5,000 nodes, and how much memory that takes.
 """
 
 from __future__ import annotations
