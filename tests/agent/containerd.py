@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -18,6 +20,8 @@ import msgspec
 import pytest
 
 from fairlead.agent import linux
+from fairlead.agent.runtimes.cri import messages as cri
+from fairlead.agent.runtimes.cri.client import Client
 from tests.agent.images.archives import Entry, docker_archive, folder, layer, link
 from tests.agent.machine import missing
 
@@ -68,6 +72,8 @@ with_containerd = pytest.mark.skipif(bool(missing_containerd()), reason=missing_
 @dataclass
 class Containerd:
     folder: Path
+    #: Words of a command before its own: where it runs.
+    within: Sequence[str] = ()
     _process: subprocess.Popen[bytes] | None = field(default=None)
 
     @property
@@ -77,12 +83,16 @@ class Containerd:
     def start(self) -> None:
         """Return once it serves."""
         with (self.folder / "log").open("ab") as log:
-            command = ["containerd", "--config", str(self.folder / "config.toml")]
+            command = [*self.within, "containerd", "--config", str(self.folder / "config.toml")]
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
         until = time.monotonic() + START_SECONDS
         while self._ctr("version", check=False).returncode != 0:
             assert self._process.poll() is None and time.monotonic() < until, (self.folder / "log").read_text()
             time.sleep(0.05)
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
 
     def stop(self) -> None:
         """Containers run on."""
@@ -122,7 +132,7 @@ def entries(rootfs: Path) -> Iterator[Entry]:
 
 
 @contextmanager
-def containerd(rootfs: Path) -> Iterator[Containerd]:
+def containerd(rootfs: Path, within: Sequence[str] = (), *, has_network: bool = True) -> Iterator[Containerd]:
     """It runs while the block does; what its pods pause with is a program of the root file system."""
     with tempfile.TemporaryDirectory(prefix="fairlead-cri-") as name:  # paths of sockets are short
         place = Path(name)
@@ -130,15 +140,30 @@ def containerd(rootfs: Path) -> Iterator[Containerd]:
         config = _CONFIG.format(folder=place, cri=_CRI, pause=PAUSE, plugins=_PLUGINS, disabled=disabled)
         (place / "config.toml").write_text(config)
         (place / "cni").mkdir()
-        (place / "cni/10-test.conflist").write_bytes(msgspec.json.encode(_network(place)))
-        found = Containerd(place)
+        if has_network:
+            (place / "cni/10-test.conflist").write_bytes(msgspec.json.encode(_network(place)))
+        found = Containerd(place, within)
         found.start()
         try:
             found.load(PAUSE, rootfs, Entrypoint=["/bin/sleep", "1000000"])
             yield found
         finally:
+            if not found.is_running:
+                found.start()
+            with ThreadPoolExecutor(1) as apart:  # from the loop of a test
+                apart.submit(asyncio.run, _remove_pods(found.endpoint)).result(START_SECONDS)
             found.stop()
             linux.unmount_below(place)
+
+
+async def _remove_pods(endpoint: str) -> None:
+    """Whosever they are."""
+    client = Client(endpoint)
+    every = cri.ListPodSandboxRequest(filter=cri.LabelFilter())
+    for sandbox in (await client.call(cri.LIST_SANDBOXES, every)).items:
+        await client.call(cri.STOP_SANDBOX, cri.PodSandboxId(pod_sandbox_id=sandbox.id))
+        await client.call(cri.REMOVE_SANDBOX, cri.PodSandboxId(pod_sandbox_id=sandbox.id))
+    client.close()
 
 
 def _network(place: Path) -> Mapping[str, Any]:

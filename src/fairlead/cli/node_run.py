@@ -157,7 +157,7 @@ def reset(root: Path) -> None:
     with explained():
         try:
             removed = remove_everything(root.absolute())
-        except (InUse, NoCgroups) as problem:
+        except (InUse, NoCgroups, RuntimeFailure) as problem:
             raise Failure(str(problem)) from None
     click.echo(f"Removed {counted(removed.pods, 'pod')}, {counted(removed.containers, 'container')}.")
 

@@ -88,10 +88,12 @@ class RealPod:
             await asyncio.to_thread(place.cgroups.ensure, wanted.cgroup, place.cgroup_files(self.sized))
             sandbox = await place.runtime.create_sandbox(wanted)
             self.addresses = sandbox.addresses or (place.node_ip,)
-            if sandbox.netns is not None and not sandbox.addresses:
-                self.addresses = await place.network.attach(
-                    str(sandbox.netns), meta.namespace, meta.name, meta.uid, meta.uid, self._host_ports()
-                )
+            if sandbox.netns is not None:
+                pod = str(sandbox.netns), meta.namespace, meta.name, meta.uid, meta.uid, self._host_ports()
+                if sandbox.addresses:
+                    await place.network.join(sandbox.addresses, *pod)
+                else:
+                    self.addresses = await place.network.attach(*pod)
         except (RuntimeFailure, NetworkFailed, OSError) as failure:
             return self._has_no_sandbox(failure)
         self.sandbox = sandbox

@@ -60,17 +60,13 @@ class RuntimeStatus(Message, frozen=True):
     conditions: Annotated[list[RuntimeCondition], 1] = []
 
 
+class StatusRequest(Message, frozen=True):
+    verbose: Annotated[bool, 1] = False
+
+
 class StatusResponse(Message, frozen=True):
     status: Annotated[RuntimeStatus, 1] = RuntimeStatus()
-
-
-class LinuxRuntimeConfiguration(Message, frozen=True):
-    #: 0: systemd, 1: cgroupfs.
-    cgroup_driver: Annotated[int, 1] = 0
-
-
-class RuntimeConfigResponse(Message, frozen=True):
-    linux: Annotated[LinuxRuntimeConfiguration | None, 1] = None
+    info: Annotated[dict[str, str], 2] = {}
 
 
 # --- sandboxes ------------------------------------------------------------------------------------------------------
@@ -433,8 +429,7 @@ def _image(name: str, asked: type[Asked], answer: type[Answer]) -> Method[Asked,
 
 
 VERSION: Final = _runtime("Version", VersionRequest, VersionResponse)
-STATUS: Final = _runtime("Status", Nothing, StatusResponse)
-RUNTIME_CONFIG: Final = _runtime("RuntimeConfig", Nothing, RuntimeConfigResponse)
+STATUS: Final = _runtime("Status", StatusRequest, StatusResponse)
 RUN_SANDBOX: Final = _runtime("RunPodSandbox", RunPodSandboxRequest, PodSandboxId)
 STOP_SANDBOX: Final = _runtime("StopPodSandbox", PodSandboxId, Nothing)
 REMOVE_SANDBOX: Final = _runtime("RemovePodSandbox", PodSandboxId, Nothing)

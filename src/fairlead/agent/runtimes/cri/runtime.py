@@ -36,6 +36,7 @@ from fairlead.agent.runtimes.cri import messages as cri
 from fairlead.agent.runtimes.cri.client import Asked, CallFailed, Client
 from fairlead.agent.runtimes.cri.first_processes import FirstProcesses
 from fairlead.agent.runtimes.cri.images import CriImages
+from fairlead.agent.runtimes.cri.reset import remember
 from fairlead.agent.runtimes.cri.sandboxes import Sandboxes
 from fairlead.agent.runtimes.cri.specs import ROOT_LABEL, RUN, STATES, container_config, resources, status_of
 from fairlead.agent.runtimes.cri.streams import RemoteStreams, open_streams
@@ -51,6 +52,8 @@ _SIGKILLED: Final = 128 + signal.SIGKILL
 _NEWS_SECONDS: Final = 0.02
 _MOST_LOOKS: Final = 500
 _LATE_SECONDS: Final = 0.2
+#: A folder that is never there.
+_NOWHERE: Final = Path("/proc/nowhere")
 _CONDITIONS: Final = {"RuntimeReady": "container runtime", "NetworkReady": "container runtime network"}
 #: A command's own time, and what the runtime may take besides.
 _COMMAND_SECONDS: Final = 5.0
@@ -83,6 +86,7 @@ class CriRuntime:
     async def adopt(self) -> None:
         found = await self._client.call(cri.VERSION, cri.VersionRequest())
         self.name, self.version = found.runtime_name, found.runtime_version
+        remember(self._root, self._client)
         await self._sandboxes.adopt()
         await self._look()
 
@@ -92,7 +96,7 @@ class CriRuntime:
             before = self.problem
             try:
                 await self._look()
-                self.problem = _problem((await self._client.call(cri.STATUS, cri.Nothing())).status)
+                self.problem = _problem((await self._client.call(cri.STATUS, cri.StatusRequest())).status)
             except RuntimeFailure as failure:
                 self.problem = f"container runtime is down: {failure}"
             if self.problem and not before:
@@ -229,13 +233,7 @@ class CriRuntime:
             raise OSError(str(failure)) from None
 
     def writable_layer(self, id_: str) -> Path:
-        known = self._layers.get(id_)
-        if known is None:
-            status = self._containers.get(id_)
-            known = _upper_folder(status.pid) if status is not None else Path()
-            if known != Path():
-                self._layers[id_] = known
-        return known
+        return self._layers.get(id_, _NOWHERE)
 
     def last_words(self, id_: str, limit: int) -> bytes:
         status = self._containers[id_]
@@ -277,6 +275,8 @@ class CriRuntime:
         known, status = self._containers.get(id_), status_of(answer, _pid(answer))
         if known is not None and known.state is State.EXITED:
             return known
+        if status.state is State.RUNNING and id_ not in self._layers:
+            self._layers[id_] = await asyncio.to_thread(_upper_folder, status.pid)
         self._containers[id_] = status
         self._runs[id_] = answer.status.annotations.get(RUN, "")
         if status.state is State.RUNNING:
@@ -362,13 +362,13 @@ def _upper_folder(pid: int) -> Path:
     try:
         lines = Path(f"/proc/{pid}/mountinfo").read_text().splitlines()
     except OSError:
-        return Path()
+        return _NOWHERE
     for line in lines:
         before, _, after = line.partition(" - ")
         if before.split()[4] == "/" and after.startswith("overlay "):
             options = dict(option.partition("=")[::2] for option in after.split()[-1].split(","))
-            return Path(options.get("upperdir", ""))
-    return Path()
+            return Path(options.get("upperdir", _NOWHERE))
+    return _NOWHERE
 
 
 def _make_file(path: Path) -> None:

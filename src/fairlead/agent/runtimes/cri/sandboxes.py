@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import msgspec
 from grpclib.const import Status
@@ -12,6 +14,10 @@ from fairlead.agent.runtimes.base import RuntimeFailure, Sandbox, SandboxSpec
 from fairlead.agent.runtimes.cri import messages as cri
 from fairlead.agent.runtimes.cri.client import CallFailed, Client
 from fairlead.agent.runtimes.cri.specs import CGROUP, ROOT_LABEL, sandbox_config
+
+#: How long, and how often, a network of the runtime is waited for.
+_MOST_LOOKS: Final = 50
+_LOOK_SECONDS: Final = 0.1
 
 
 class _Namespace(msgspec.Struct):
@@ -84,12 +90,29 @@ class Sandboxes:
         self._found.pop(uid, None)
         self._made.pop(uid, None)
 
+    async def remove_all(self) -> int:
+        """However they came to be here: how many."""
+        found = await self._list()
+        for each in found:
+            await self._remove(each.id)
+        return len(found)
+
     async def _run(self, spec: SandboxSpec, config: cri.PodSandboxConfig) -> tuple[str, Sandbox]:
         """What an attempt that was cut off has left of the pod stands in the way."""
         await self.remove(spec.uid)
+        if not spec.host_network:
+            await self._network_ready()
         id_ = (await self._client.call(cri.RUN_SANDBOX, cri.RunPodSandboxRequest(config=config))).pod_sandbox_id
         netns, addresses = await self._network(id_)
         return id_, Sandbox(spec.uid, spec.namespace, spec.name, spec.cgroup, netns, addresses)
+
+    async def _network_ready(self) -> None:
+        """A network that has just come is a moment later one of the runtime's; a failure would cost ten seconds."""
+        for _ in range(_MOST_LOOKS):
+            status = (await self._client.call(cri.STATUS, cri.StatusRequest())).status
+            if not any(each.type == "NetworkReady" and not each.status for each in status.conditions):
+                return
+            await asyncio.sleep(_LOOK_SECONDS)
 
     async def _network(self, id_: str) -> tuple[Path | None, tuple[str, ...]]:
         """The namespace, if it is not the machine's, and the addresses in it."""
