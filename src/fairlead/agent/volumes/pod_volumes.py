@@ -15,6 +15,7 @@ from fairlead.agent.pods.environment import fully_expanded
 from fairlead.agent.runtimes.base import Mount
 from fairlead.agent.volumes.content import PodContent, VolumeProblem
 from fairlead.agent.volumes.host_paths import host_path
+from fairlead.agent.volumes.image_volumes import ImageVolumes, files_of
 from fairlead.agent.volumes.payload import Owner, write_payload
 from fairlead.agent.volumes.subpaths import OutsideOfVolume, mount_subpath
 from fairlead.api.errors import ApiError
@@ -35,12 +36,16 @@ class PodVolumes:
     most_memory: int
     _paths: dict[str, Path] = field(default_factory=dict)
 
-    async def set_up(self, volumes: Sequence[Obj], content: PodContent) -> str:
+    async def set_up(self, volumes: Sequence[Obj], content: PodContent, images: ImageVolumes) -> str:
         """Make them, or bring them up to date; the problem of the first that cannot be, as its event tells it."""
         for volume in volumes:
             try:
                 files = await content.files(volume)
-                if files is None:
+                if (image := volume.get("image")) is not None:
+                    folder = self._folder(volume)
+                    await images.set_up(image, folder)
+                    self._paths[volume["name"]] = files_of(folder)
+                elif files is None:
                     await asyncio.to_thread(self._make, volume, content.owner)
                 else:
                     folder, stamp = self._folder(volume), micro_timestamp().replace(":", "_")
