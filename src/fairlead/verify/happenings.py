@@ -84,9 +84,9 @@ class Observer:
         self._throttled: dict[ContainerRun, tuple[float, int]] = {}  # since when, and how often that was seen
         self._told: set[ContainerRun] = set()
 
-    def begin(self) -> None:
-        """The workload begins now."""
-        self._began = monotonic()
+    def begin(self, seconds: float = 0.0) -> None:
+        """The workload begins in so many seconds; what happens before counts as happening then."""
+        self._began = monotonic() + seconds
 
     @property
     def pods(self) -> Collection[Obj]:
@@ -130,7 +130,7 @@ class Observer:
             self._happenings.append(Happening(began, THROTTLED, "/".join(run.key)))
 
     def _tell(self, kind: str, who: str, detail: str = "") -> None:
-        self._happenings.append(Happening(monotonic() - self._began, kind, who, detail))
+        self._happenings.append(Happening(max(monotonic() - self._began, 0.0), kind, who, detail))
 
     def _see(self, pod: Obj, *, is_gone: bool) -> None:
         meta, status = pod["metadata"], pod.get("status") or {}

@@ -3,7 +3,8 @@
  *     player PLAN
  *
  * The plan is lines of words; amounts hold until the next one, times are seconds since this process began, or since
- * `origin` (seconds since 1970) for a line that begins with `clock`:
+ * `origin` (seconds since 1970) for a line that begins with `clock`. Before the origin nothing begins, so that all who
+ * are there by then begin together:
  *
  *     end 12.5 1               exit by itself after 12.5 s with code 1
  *     stop 3 143               after SIGTERM go on for 3 s, then exit with 143
@@ -321,7 +322,6 @@ int main(int argc, char **argv) {
     struct timespec tick = {0, TICK_NANOS};
     struct memory memory = {0};
     double stop_at = -1;
-    began = clock_of(CLOCK_MONOTONIC);
     if (argc != 2) {
         fprintf(stderr, "usage: player PLAN\n");
         return 2;
@@ -331,6 +331,8 @@ int main(int argc, char **argv) {
     signal(SIGCHLD, SIG_IGN);
     fcntl(STDOUT_FILENO, F_SETFL, O_NONBLOCK);
     read_plan(argv[1]);
+    while (clock_of(CLOCK_REALTIME) < origin && !asked_to_stop) nanosleep(&tick, NULL);
+    began = clock_of(CLOCK_MONOTONIC);
     if (line_of("child")) play_child(line_of("child"));
     if (line_of("memory")) reserve(&memory, line_of("memory")->most);
     for (;; nanosleep(&tick, NULL)) {
