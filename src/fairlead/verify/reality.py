@@ -28,12 +28,12 @@ from fairlead.runtime.clock import now
 from fairlead.runtime.loops import run
 from fairlead.server.codec.body_types import body_type_of
 from fairlead.verify.facts import NODE
-from fairlead.verify.happenings import ContainerKey, ContainerRun, Course, CpuSample, Observer
+from fairlead.verify.happenings import ContainerKey, ContainerRun, Counters, Course, Observer
 from fairlead.verify.images import PlayedImages
 from fairlead.verify.nested import Nested
 from fairlead.verify.objects import USAGE_PROFILE, create_all, namespace_of
 from fairlead.verify.plan import Played
-from fairlead.verify.workload import Workload, containers_of, is_ordinary, kubelet_document
+from fairlead.verify.workload import AFTER_A_LOOK_SECONDS, Workload, containers_of, is_ordinary, kubelet_document
 
 #: What a node says of itself that a prediction has said already.
 _EXPECTED: Final = "pods of a verified workload have no network"
@@ -95,14 +95,14 @@ async def _happen(
 
 
 def _wait_seconds(workload: Workload) -> float:
-    """Players begin together, at one of the node's looks, when all containers are there.
+    """Players begin together, when all containers are there.
 
     Starting one after another takes no virtual time. A container that runs a command waits for nobody.
     """
     containers = [container for pod in workload.pods for container, _ in containers_of(pod)]
     if any(map(is_ordinary, containers)):
         return 0.0
-    return MONITORING_SECONDS * math.ceil(len(containers) / _STARTED_IN_TEN_SECONDS)
+    return MONITORING_SECONDS * math.ceil(len(containers) / _STARTED_IN_TEN_SECONDS) + AFTER_A_LOOK_SECONDS
 
 
 async def _is_ready(api: Api, agent: NodeAgent) -> None:
@@ -146,7 +146,7 @@ def _played(
     return found
 
 
-def _samples(machine: Nested, pods: Iterable[Obj]) -> dict[ContainerRun, CpuSample]:
+def _samples(machine: Nested, pods: Iterable[Obj]) -> dict[ContainerRun, Counters]:
     found = {}
     for pod in pods:
         name = pod_cgroup(qos_cgroup(kubepods(machine.cgroup), qos_class(pod["spec"])), pod["metadata"]["uid"])
@@ -156,8 +156,11 @@ def _samples(machine: Nested, pods: Iterable[Obj]) -> dict[ContainerRun, CpuSamp
             path = container_path(name, id_, CgroupDriver.CGROUPFS)
             if not id_ or (usage := usage_of(machine.cgroups, path)) is None:
                 continue
+            if "running" not in (container.get("state") or {}):
+                continue
             key = (pod["metadata"]["namespace"], pod["metadata"]["name"], container["name"])
             throttling = throttling_of(machine.cgroups, path)
-            sample = CpuSample(usage.cpu_nanoseconds, throttling.periods, throttling.throttled_periods)
-            found[ContainerRun(key, id_)] = sample
+            found[ContainerRun(key, id_)] = Counters(
+                usage.cpu_nanoseconds, throttling.periods, throttling.throttled_periods, usage.oom_kills
+            )
     return found

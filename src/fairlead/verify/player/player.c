@@ -45,6 +45,8 @@
 #define TOUCH_SECONDS 5.0 /* a kernel that is short finds pages in use in that time */
 #define CHUNK 65536
 #define STACK_BYTES 16384
+#define OWN_BYTES 270336.0
+#define MEMORY_PER_PAGE_TABLE 512
 
 struct line {
     char measure[16], folder[PATH_MAX];
@@ -151,8 +153,10 @@ static void reserve(struct memory *memory, double most) {
     madvise(memory->base, memory->room, MADV_NOHUGEPAGE);
 }
 
+/* What a process is made of (its own pages, its stack in the kernel, its page tables) is part of what it uses. */
 static void use_memory(struct memory *memory, double wanted) {
-    size_t target = (size_t)wanted / memory->page * memory->page;
+    double rest = wanted - OWN_BYTES - wanted / MEMORY_PER_PAGE_TABLE;
+    size_t target = rest > 0 ? (size_t)rest / memory->page * memory->page : 0;
     if (target > memory->room) target = memory->room;
     if (memory->used < target) { /* in one call: faults would cost more cpu than the plan speaks of */
         if (!madvise(memory->base + memory->used, target - memory->used, MADV_POPULATE_WRITE)) memory->used = target;
