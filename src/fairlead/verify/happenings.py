@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -23,6 +23,7 @@ FAILED: Final = "failed"
 SUCCEEDED: Final = "succeeded"
 REMOVED: Final = "removed"
 THROTTLED: Final = "throttled"
+UNPLACED: Final = "never placed"
 CHILD_KILLED: Final = "lost children"
 #: Held back in so large a part of its periods, for so many seconds running, a container is a throttled one. What it
 #: takes to begin is not spoken of.
@@ -101,7 +102,14 @@ class Observer:
         seconds: dict[str, float] = {}
         for run, counters in self._counters.items():
             seconds["/".join(run.key)] = seconds.get("/".join(run.key), 0.0) + counters.nanos / 1e9
-        return Course(sorted(self._happenings, key=lambda it: it.at), seconds)
+        happenings = [*self._happenings, *map(_unplaced, self._waiting())]
+        return Course(sorted(happenings, key=lambda it: it.at), seconds)
+
+    def _waiting(self) -> Iterator[Obj]:
+        """Those that never had a node: nothing at all has happened to them."""
+        for pod in self._pods.values():
+            if not pod["spec"].get("nodeName") and (pod.get("status") or {}).get("phase") == "Pending":
+                yield pod
 
     async def watch(self) -> None:
         """Until cancelled."""
@@ -181,3 +189,7 @@ class Observer:
         if restarts > self._restarts.get((uid, name), 0):
             self._restarts[uid, name] = restarts
             self._tell(RESTARTED, f"{who}/{name}")
+
+
+def _unplaced(pod: Obj) -> Happening:
+    return Happening(0.0, UNPLACED, f"{pod['metadata']['namespace']}/{pod['metadata']['name']}")
