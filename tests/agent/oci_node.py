@@ -88,6 +88,8 @@ class RealNode:
     images: FolderImages
     #: What the node's configuration says besides.
     document: Obj
+    #: How often it looks.
+    measure_seconds: float = 0.5
     agent: NodeAgent | None = None
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
@@ -108,7 +110,11 @@ class RealNode:
                 document = {"cgroupRoot": self.cgroup, "failCgroupV1": False, "syncFrequency": "1s", **self.document}
                 identity = NodeIdentity(name=NODE, ip="127.0.0.1")
                 settings = AgentSettings(
-                    identity=identity, root=self.root, document=document, within=self.cgroup, measure_seconds=0.5
+                    identity=identity,
+                    root=self.root,
+                    document=document,
+                    within=self.cgroup,
+                    measure_seconds=self.measure_seconds,
                 )
                 self.agent = NodeAgent(api, settings, self.images, loopback_only("a test has none"))
                 ready.set()
@@ -203,7 +209,7 @@ class RealNode:
 
 @asynccontextmanager
 async def real_node(
-    folder: Path, document: Obj | None = None, memory_bytes: int | None = None
+    folder: Path, document: Obj | None = None, memory_bytes: int | None = None, measure_seconds: float = 0.5
 ) -> AsyncIterator[RealNode]:
     """A cluster with this machine as its node, or so much of its memory; nothing of it is left when the block ends.
 
@@ -223,7 +229,9 @@ async def real_node(
             access = dataclasses.replace(
                 load(folder / "kubeconfig"), client_certificate=identity.certificate, client_key=identity.key
             )
-            node = RealNode(running, folder, cgroup, access, FolderImages({IMAGE: image}), configuration)
+            node = RealNode(
+                running, folder, cgroup, access, FolderImages({IMAGE: image}), configuration, measure_seconds
+            )
             await node.start()
             try:
                 yield node
