@@ -48,6 +48,8 @@ class RealNode:
     #: What the node's configuration says besides.
     document: Obj
     containerd: Containerd | None = None
+    #: How often it looks.
+    measure_seconds: float = 0.5
     agent: NodeAgent | None = None
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
@@ -75,7 +77,7 @@ class RealNode:
                     document=document,
                     within=self.cgroup,
                     normalise_pod=body_type_of(PODS).normalise,
-                    measure_seconds=0.5,
+                    measure_seconds=self.measure_seconds,
                 )
                 self.agent = self._agent(api, settings)
                 ready.set()
@@ -182,7 +184,11 @@ class RealNode:
 
 @asynccontextmanager
 async def real_node(
-    folder: Path, document: Obj | None = None, memory_bytes: int | None = None, kind: str = OCI
+    folder: Path,
+    document: Obj | None = None,
+    memory_bytes: int | None = None,
+    measure_seconds: float = 0.5,
+    kind: str = OCI,
 ) -> AsyncIterator[RealNode]:
     """A cluster with this machine as its node, or so much of its memory; nothing of it is left when the block ends.
     `kind` is the runtime.
@@ -210,7 +216,8 @@ async def real_node(
             access = dataclasses.replace(
                 load(folder / "kubeconfig"), client_certificate=identity.certificate, client_key=identity.key
             )
-            node = RealNode(running, folder, cgroup, access, FolderImages({IMAGE: image}), configuration, daemon)
+            images = FolderImages({IMAGE: image})
+            node = RealNode(running, folder, cgroup, access, images, configuration, daemon, measure_seconds)
             await node.start()
             try:
                 yield node

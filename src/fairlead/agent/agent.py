@@ -27,6 +27,7 @@ from fairlead.agent.lease import Lease
 from fairlead.agent.machine import machine
 from fairlead.agent.measuring.machine import ROOT, cpus, memory_bytes
 from fairlead.agent.measuring.measurer import Measurer
+from fairlead.agent.memory_notices import MemoryNotices
 from fairlead.agent.network_choice import Networking
 from fairlead.agent.network_seam import NetworkFailed
 from fairlead.agent.node_object import NodeIdentity, NodeObject
@@ -62,7 +63,8 @@ from fairlead.node.configuration.errors import Stage, StartupError
 from fairlead.node.configuration.load import Configured, configure
 from fairlead.node.declared_features import declared_features
 from fairlead.node.eviction.manager import MONITORING_SECONDS
-from fairlead.node.eviction.settings import eviction_settings
+from fairlead.node.eviction.settings import EvictionSettings, eviction_settings
+from fairlead.node.eviction.signals import Signal
 from fairlead.node.oom import EXEMPT
 from fairlead.node.plan import NodeEvent, class_cgroups, node_plan
 from fairlead.node.startup import start_settings
@@ -161,9 +163,9 @@ class NodeAgent:
         )
         measurer = self._measurer(place, worker)
         self._measured = lambda: measurer.last
-        evictions = Evictions(
-            eviction_settings(config), worker, measurer, Reclaimer(place, worker), node.look_again, node.tell
-        )
+        settings, reclaimer = eviction_settings(config), Reclaimer(place, worker)
+        notices = self._memory_notices(settings)
+        evictions = Evictions(settings, worker, measurer, reclaimer, notices, node.look_again, node.tell)
         self._pressures = lambda: evictions.pressures
         mirrors = Mirrors(self._api, self._identity.name, lambda: node.uid, statics)
         await statics.look()
@@ -240,6 +242,12 @@ class NodeAgent:
     def _measurer(self, place: Place, worker: PodWorker) -> Measurer:
         system = {"runtime": self._keepers, "pods": self._kubepods}
         return Measurer(place, self._within, system, lambda: worker.real_pods, self._measure_seconds)
+
+    def _memory_notices(self, settings: EvictionSettings) -> MemoryNotices:
+        """The kernel tells, if the configuration wants it to; on version 2 it cannot, which was said at the start."""
+        is_told = self._configured.configuration.kernel_memcg_notification and self._configured.cgroup_version == 1
+        watched = {Signal.MEMORY: self._within, Signal.ALLOCATABLE_MEMORY: self._kubepods}
+        return MemoryNotices(self._cgroups, watched, settings.thresholds if is_told else ())
 
     def _place(self, services: Iterable[Service]) -> Place:
         config = self._configured.configuration
