@@ -15,18 +15,20 @@ from fairlead.agent.agent import AgentSettings, NodeAgent
 from fairlead.agent.cgroups.hierarchies import hierarchies
 from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.images_seam import InvalidName, PullFailure
+from fairlead.agent.local_path.storage_class import DEFAULT_CLASS, RULES
 from fairlead.agent.network_choice import loopback_only
 from fairlead.agent.node_object import NodeIdentity
 from fairlead.api.builtin import EVENTS, PODS
 from fairlead.api.errors import NotFound
 from fairlead.api.objects import Obj
-from fairlead.api.users import node_user
+from fairlead.api.users import LOCAL_PATH_USER, User, node_user
 from fairlead.api.verbs import DeleteOptions
 from fairlead.client.http import HttpApi
 from fairlead.client.kubeconfig import Access, load
 from fairlead.compose import Cluster, Settings, cluster
 from fairlead.node.eviction.candidates import DiskUsage
 from fairlead.node.stats.measurements import NodeMeasurements
+from fairlead.server.auth.rbac.defaults import component_policy
 from fairlead.server.codec.body_types import body_type_of
 from tests.agent.machine import own_cgroup, root_file_system
 
@@ -86,6 +88,7 @@ class RealNode:
     folder: Path
     cgroup: str
     access: Access
+    storage: Access
     images: FolderImages
     #: What the node's configuration says besides.
     document: Obj
@@ -105,7 +108,7 @@ class RealNode:
         ready = asyncio.Event()
 
         async def be() -> None:
-            async with HttpApi(self.access) as api:
+            async with HttpApi(self.access) as api, HttpApi(self.storage) as storage:
                 document = {"cgroupRoot": self.cgroup, "failCgroupV1": False, "syncFrequency": "1s", **self.document}
                 identity = NodeIdentity(name=NODE, ip="127.0.0.1")
                 settings = AgentSettings(
@@ -116,7 +119,7 @@ class RealNode:
                     normalise_pod=body_type_of(PODS).normalise,
                     measure_seconds=0.5,
                 )
-                self.agent = NodeAgent(api, settings, self.images, loopback_only("a test has none"))
+                self.agent = NodeAgent(api, settings, self.images, loopback_only("a test has none"), storage)
                 ready.set()
                 await self.agent.run()
 
@@ -224,18 +227,29 @@ async def real_node(
         if memory_bytes is not None:
             file = "memory.max" if cgroups.hierarchies.version == 2 else "memory.limit_in_bytes"
             cgroups.ensure(cgroup, {file: str(memory_bytes)})
-        async with cluster(Settings(port=0, components=parts, kubeconfig=folder / "kubeconfig")) as running:
-            assert running.authority is not None
-            identity = running.authority.identify(node_user(NODE))
-            access = dataclasses.replace(
-                load(folder / "kubeconfig"), client_certificate=identity.certificate, client_key=identity.key
-            )
-            node = RealNode(running, folder, cgroup, access, FolderImages({IMAGE: image}), configuration)
+        settings = Settings(
+            port=0,
+            components=parts,
+            kubeconfig=folder / "kubeconfig",
+            imported=(DEFAULT_CLASS,),
+            further_policy=tuple(component_policy(LOCAL_PATH_USER.name, RULES)),
+        )
+        async with cluster(settings) as running:
+            access, storage = (_access(running, user) for user in (node_user(NODE), LOCAL_PATH_USER))
+            node = RealNode(running, folder, cgroup, access, storage, FolderImages({IMAGE: image}), configuration)
             await node.start()
             try:
                 yield node
             finally:
                 await node.stop()
+
+
+def _access(running: Cluster, user: User) -> Access:
+    assert running.authority is not None and running.kubeconfig is not None
+    identity = running.authority.identify(user)
+    return dataclasses.replace(
+        load(running.kubeconfig), client_certificate=identity.certificate, client_key=identity.key
+    )
 
 
 @contextmanager

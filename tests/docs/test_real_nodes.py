@@ -32,7 +32,6 @@ def test_every_option_of_the_table_is_one(option: str) -> None:
         {"containers": [{"name": "c", "livenessProbe": {"grpc": {"port": 1}}}]},
         {"containers": [{"name": "c", "securityContext": {"appArmorProfile": {"type": "Unconfined"}}}]},
         {"containers": [{"name": "c", "volumeDevices": [{"name": "v"}]}]},
-        {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]},
         {"volumes": [{"name": "v", "emptyDir": {"medium": "HugePages"}}]},
         {"somethingNew": "x"},
     ],

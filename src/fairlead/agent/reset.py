@@ -21,7 +21,7 @@ from fairlead.runtime.loops import run
 
 #: What an agent makes in its folder, images apart.
 _OWN: Final = (
-    *("containers", "sandboxes", "state", "pods", "logs", "static-pods", "pki"),
+    *("containers", "sandboxes", "state", "pods", "logs", "volumes", "static-pods", "pki"),
     *("boot-id", "cgroups.json", "agent.lock"),
 )
 #: How long processes that were killed may take to be gone: ten seconds.

@@ -39,7 +39,9 @@ _SECURITY: Final = _names("""
     seccompProfile
 """)
 _MOUNT: Final = _names("mountPath mountPropagation name readOnly subPath")
-_VOLUMES: Final = _names("name configMap downwardAPI emptyDir hostPath projected secret")
+_VOLUMES: Final = _names("""
+    name configMap downwardAPI emptyDir ephemeral hostPath persistentVolumeClaim projected secret
+""")
 _PROJECTIONS: Final = _names("configMap downwardAPI secret serviceAccountToken")
 _PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
 
