@@ -119,7 +119,9 @@ def test_a_cluster_whose_node_is_this_machine(ground: Ground, kubectl_path: Path
         @in_loop
         async def run_a_pod() -> None:
             async with HttpApi(load(up.kubeconfig)) as api:
-                await api.create(PODS, manifest("web", "sh", "-c", "echo up; sleep 1000"), "default")
+                sized = {"requests": {"memory": "16Mi"}, "limits": {"memory": "32Mi"}}
+                web = manifest("web", "sh", "-c", "echo up; sleep 1000", resources=sized)
+                await api.create(PODS, web, "default")
                 await _all_are(api, "Running", 1)
                 done = manifest("done", "echo", "last words", spec={"restartPolicy": "Never"})
                 await api.create(PODS, done, "default")
@@ -135,6 +137,13 @@ def test_a_cluster_whose_node_is_this_machine(ground: Ground, kubectl_path: Path
         assert kubectl("logs", "web") == "up\n"
         assert kubectl("exec", "web", "--", "hostname") == "web\n"
         assert kubectl("exec", "-i", "web", "--", "cat", typed="to and fro") == "to and fro"
+        look = ("--", "sh", "-c", "read line; ps | grep 'sleep 100[0]'; echo $line")
+        said = kubectl("debug", "-i", "web", f"--image={IMAGE}", "--target=c", *look, typed="typed\n")
+        assert "sleep 1000" in said and "typed" in said
+        smaller = '{"spec":{"containers":[{"name":"c","resources":{"limits":{"memory":"48Mi"}}}]}}'
+        assert "pod/web patched" in kubectl("patch", "pod", "web", "--subresource", "resize", "--patch", smaller)
+        limit = "jsonpath={.status.containerStatuses[0].resources.limits.memory}"
+        eventually(lambda: kubectl("get", "pod", "web", "-o", limit) == "48Mi")
         (name,) = kubectl("get", "nodes", "-o", "jsonpath={.items[*].metadata.name}").split()
         row = kubectl("top", "node", name, "--no-headers").split()
         assert row[0] == name and row[1].endswith("m") and row[3].endswith("Mi")
@@ -144,8 +153,8 @@ def test_a_cluster_whose_node_is_this_machine(ground: Ground, kubectl_path: Path
         assert "Stopped. 1 container run on; fairlead node reset would end them." in said.splitlines()
     with fairlead_up(ground.folder / "data", *options):
         eventually(lambda: kubectl("logs", "done") == "last words\n")
-        assert kubectl("logs", "web") == "up\n"
-    assert ground.reset() == "Removed 1 pod, 1 container.\n"
+        assert kubectl("logs", "web", "-c", "c") == "up\n"
+    assert ground.reset() == "Removed 1 pod, 2 containers.\n"
     assert ground.is_clean()
 
 

@@ -80,6 +80,7 @@ async def test_an_ephemeral_container_looks_at_its_target_and_is_not_restarted(t
         await node.start()
         await _debug(node, "web", "third", "echo here; sleep 1000")
         pod = await node.until("web", _has("third", "running"))  # type: ignore[arg-type]
+        assert len(list((node.root / "containers").iterdir())) == 4  # each has run once
         assert "running" in _joined(pod, "blind")["state"] and _joined(pod, "blind")["restartCount"] == 0
         await node.delete("web", grace=1)
         await node.gone("web")

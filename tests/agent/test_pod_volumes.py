@@ -13,6 +13,7 @@ from fairlead.agent.volumes.payload import Owner, PayloadFile, write_payload
 from fairlead.agent.volumes.subpaths import OutsideOfVolume, mount_subpath
 from fairlead.api.builtin import CONFIG_MAPS, SECRETS
 from fairlead.api.objects import Obj
+from tests.agent.folder_images import FolderImage
 from tests.agent.machine import in_loop, real_containers
 from tests.agent.oci_node import NODE, is_phase, manifest, real_node
 
@@ -172,3 +173,32 @@ def test_a_file_for_a_group_can_be_read_by_it(tmp_path: Path) -> None:
     write_payload(tmp_path, {"token": PayloadFile(b"t", 0o600)}, "one", Owner(gid=gid))
     status = (tmp_path / "token").stat()
     assert (status.st_gid, status.st_mode & 0o777) == (gid, 0o640)
+
+
+@in_loop
+async def test_the_files_of_an_image_are_a_volume_that_nobody_changes(tmp_path: Path) -> None:
+    async with real_node(tmp_path) as node:
+        below, above = tmp_path / "below", tmp_path / "above"
+        for layer, text in ((below, "old"), (above, "new")):
+            (layer / "data").mkdir(parents=True)
+            (layer / "data/model").write_text(f"{text}\n")
+        (below / "data/other").write_text("other\n")
+        node.images.registry["far/data:1"] = FolderImage([below, above], id="sha256:" + "3" * 64)
+        node.images.here["near/data:1"] = FolderImage([below], id="sha256:" + "4" * 64)
+        volumes = [
+            {"name": "far", "image": {"reference": "far/data:1"}},
+            {"name": "near", "image": {"reference": "near/data:1", "pullPolicy": "Never"}},
+        ]
+        mounts = [{"name": "far", "mountPath": "/far"}, {"name": "near", "mountPath": "/near", "subPath": "data"}]
+        script = "cat /far/data/model /far/data/other /near/model; touch /far/x 2>/dev/null || echo refused"
+        spec = {"volumes": volumes, "restartPolicy": "Never"}
+        await node.create(manifest("reads", "sh", "-c", script, spec=spec, volumeMounts=mounts))
+        await node.until("reads", is_phase("Succeeded"))
+        assert node.log("reads") == ["new", "other", "old", "refused"]
+        missing = {"volumes": [{"name": "v", "image": {"reference": "no/where:1", "pullPolicy": "Never"}}]}
+        await node.create(manifest("waits", "true", spec=missing))
+        problem = 'Container image "no/where:1" is not present with pull policy of Never'
+        await node.told("waits", "FailedMount", f'MountVolume.SetUp failed for volume "v" : {problem}')
+        await node.delete("reads")
+        await node.gone("reads")
+        assert (below / "data/other").exists()

@@ -97,6 +97,25 @@ def running(restarts: int = 0, since: str = MOMENT) -> Obj:
     }
 
 
+def test_an_ephemeral_container_joins_a_pod_that_runs_and_counts_for_nothing() -> None:
+    world = World(pod())
+    world.look()
+    world.look(2.0)
+    assert world.obj["status"]["phase"] == "Running"
+    joined = {"name": "debug", "image": "i", "targetContainerName": "c"}
+    world.obj["metadata"]["annotations"] = {f"debug.{LIFETIME_SECONDS}": "5", f"debug.{EXIT_CODE}": "3"}
+    world.obj["spec"]["ephemeralContainers"] = [joined]
+    world.look(3.0)
+    (shown,) = world.obj["status"]["ephemeralContainerStatuses"]
+    assert "running" in shown["state"] and not shown["ready"]
+    assert [note.path for note in world.notes if note.reason == "Started"][-1] == "spec.ephemeralContainers{debug}"
+    world.look(9.0)
+    world.look(30.0)
+    (shown,) = world.obj["status"]["ephemeralContainerStatuses"]
+    assert shown["state"]["terminated"]["exitCode"] == 3 and shown["restartCount"] == 0
+    assert world.obj["status"]["phase"] == "Running"
+
+
 def test_a_bound_pod_runs_at_once_and_is_ready() -> None:
     world = World(pod())
     world.look()

@@ -24,9 +24,11 @@ from fairlead.agent.kubelet_api.kept_certificate import KeptCertificate
 from fairlead.agent.kubelet_api.serving import serving_kubelet
 from fairlead.agent.kubelet_port import Serving, serving_of
 from fairlead.agent.lease import Lease
+from fairlead.agent.local_path.provisioner import LocalPathProvisioner
 from fairlead.agent.machine import machine
 from fairlead.agent.measuring.machine import ROOT, cpus, memory_bytes
 from fairlead.agent.measuring.measurer import Measurer
+from fairlead.agent.memory_notices import MemoryNotices
 from fairlead.agent.network_choice import Networking
 from fairlead.agent.network_seam import NetworkFailed
 from fairlead.agent.node_object import NodeIdentity, NodeObject
@@ -43,6 +45,7 @@ from fairlead.agent.runtimes.base import State
 from fairlead.agent.static_pods.manifests import Normalise
 from fairlead.agent.static_pods.mirrors import Mirrors
 from fairlead.agent.static_pods.static_pods import FOLDER, StaticPods
+from fairlead.agent.volumes.claimed import Claims
 from fairlead.api.builtin import NODES, PODS, SERVICES
 from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
@@ -62,7 +65,8 @@ from fairlead.node.configuration.errors import Stage, StartupError
 from fairlead.node.configuration.load import Configured, configure
 from fairlead.node.declared_features import declared_features
 from fairlead.node.eviction.manager import MONITORING_SECONDS
-from fairlead.node.eviction.settings import eviction_settings
+from fairlead.node.eviction.settings import EvictionSettings, eviction_settings
+from fairlead.node.eviction.signals import Signal
 from fairlead.node.oom import EXEMPT
 from fairlead.node.plan import NodeEvent, class_cgroups, node_plan
 from fairlead.node.startup import start_settings
@@ -98,7 +102,10 @@ class AgentSettings:
 class NodeAgent:
     """Use `run`; StartupError for what a kubelet would not start with."""
 
-    def __init__(self, api: Api, settings: AgentSettings, runtimes: Runtimes, networking: Networking) -> None:
+    def __init__(
+        self, api: Api, settings: AgentSettings, runtimes: Runtimes, networking: Networking, storage: Api | None = None
+    ) -> None:
+        """`storage` is as whom folders become the volumes of claims; None: somebody else sees to claims."""
         identity, root = settings.identity, settings.root
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._api, self._identity = api, identity
@@ -119,6 +126,7 @@ class NodeAgent:
         self._runtime, self._images = runtimes(ground)
         self._log_rotation = LogRotation(self._runtime, LogPolicy.of(config))
         self._recorder = EventRecorder(api, "kubelet", host=identity.name)
+        self._provisioner = LocalPathProvisioner(storage, identity.name, identity.hostname, root) if storage else None
         self._network, self._root = networking(config), root
         self._network_failure = ""
         self._least_oom_score_adj = least
@@ -161,9 +169,9 @@ class NodeAgent:
         )
         measurer = self._measurer(place, worker)
         self._measured = lambda: measurer.last
-        evictions = Evictions(
-            eviction_settings(config), worker, measurer, Reclaimer(place, worker), node.look_again, node.tell
-        )
+        settings, reclaimer = eviction_settings(config), Reclaimer(place, worker)
+        notices = self._memory_notices(settings)
+        evictions = Evictions(settings, worker, measurer, reclaimer, notices, node.look_again, node.tell)
         self._pressures = lambda: evictions.pressures
         mirrors = Mirrors(self._api, self._identity.name, lambda: node.uid, statics)
         await statics.look()
@@ -192,6 +200,8 @@ class NodeAgent:
                     group.create_task(self._serve(self._serving, streams))
                 await nodes.synced()
                 await services.synced()
+                if self._provisioner is not None:
+                    group.create_task(self._provisioner.run(), name="volumes of claims")
                 group.create_task(pods.run(), name="own pods")
                 group.create_task(mirrors.run(pods), name="mirrors of static pods")
         finally:
@@ -241,6 +251,12 @@ class NodeAgent:
         system = {"runtime": self._keepers, "pods": self._kubepods}
         return Measurer(place, self._within, system, lambda: worker.real_pods, self._measure_seconds)
 
+    def _memory_notices(self, settings: EvictionSettings) -> MemoryNotices:
+        """The kernel tells, if the configuration wants it to; on version 2 it cannot, which was said at the start."""
+        is_told = self._configured.configuration.kernel_memcg_notification and self._configured.cgroup_version == 1
+        watched = {Signal.MEMORY: self._within, Signal.ALLOCATABLE_MEMORY: self._kubepods}
+        return MemoryNotices(self._cgroups, watched, settings.thresholds if is_told else ())
+
     def _place(self, services: Iterable[Service]) -> Place:
         config = self._configured.configuration
         return Place(
@@ -252,6 +268,7 @@ class NodeAgent:
             network=self._network,
             cgroups=self._cgroups,
             sources=Sources(self._api),
+            claims=Claims(self._api, self._identity.name),
             services=lambda: services,
             events=PodEvents(self._recorder, config.event_record_qps, config.event_burst),
             configured=self._configured,

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from fairlead.agent.images_seam import InvalidName
 from fairlead.agent.pods.place import Place
 from fairlead.agent.pods.real_pod import remove_logs
 from fairlead.agent.pods.worker import PodWorker
+from fairlead.api.objects import Obj
 from fairlead.node.eviction.reclaim import Reclaim
 from fairlead.runtime.clock import monotonic
 
@@ -57,10 +58,17 @@ class Reclaimer:
             if id_ not in used and monotonic() - since >= self._least_age:
                 await self._place.images.remove(id_)
 
+    def _volumes(self) -> Iterator[Obj]:
+        for real in self._worker.real_pods:
+            if not real.pod.is_finished:
+                yield from real.manifest["spec"].get("volumes") or ()
+
     def _named(self) -> set[str]:
         """The ids of the images of pods that are not over: a container may just be made of one."""
         pods = [real.pod for real in self._worker.real_pods if not real.pod.is_finished]
         names = {each.image for pod in pods for each in (*pod.spec.init_containers, *pod.spec.containers)}
+        names |= {each.image for pod in pods for each in pod.spec.ephemeral_containers}
+        names |= {volume["image"]["reference"] for volume in self._volumes() if volume.get("image")}
         found = set()
         for name in names:
             with suppress(InvalidName):

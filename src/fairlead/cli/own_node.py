@@ -7,9 +7,11 @@ server, and it can do what a node may and nothing else.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import socket
 import sys
+from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
@@ -27,7 +29,7 @@ from fairlead.agent.runtime_choice import RuntimeKind
 from fairlead.api.builtin import SERVICES
 from fairlead.api.errors import AlreadyExists
 from fairlead.api.objects import Obj
-from fairlead.api.users import NETWORK_USER, User, node_user
+from fairlead.api.users import LOCAL_PATH_USER, NETWORK_USER, User, node_user
 from fairlead.api.verbs import Api
 from fairlead.cli.failures import Failure, WrongUsage
 from fairlead.cli.images import DEFAULT_ROOT
@@ -126,31 +128,46 @@ def own_node(
 
 
 @asynccontextmanager
-async def running_node(running: Cluster, node: OwnNode | None, data_dir: Path | None) -> AsyncIterator[str]:
-    """The node while the block runs, once the cluster knows of it; yields its name, or nothing without one."""
+async def prepared_agent(node: OwnNode | None) -> AsyncIterator[Process | None]:
+    """The process of its agent, which waits to be told what to do, and is gone when the block ends."""
     if node is None:
+        yield None
+        return
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "fairlead.cli.prepared"),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        start_new_session=True,  # Ctrl-C is for us; we tell it
+    )
+    try:
+        yield process
+    finally:
+        await _stop(process)
+
+
+@asynccontextmanager
+async def running_node(
+    running: Cluster, node: OwnNode | None, process: Process | None, data_dir: Path | None
+) -> AsyncIterator[str]:
+    """The node while the block runs, once the cluster knows of it; yields its name, or nothing without one."""
+    if node is None or process is None:
         yield ""
         return
     with TemporaryDirectory(prefix="fairlead-") as scratch:
         if node.network is ClusterNetwork.FAIRLEAD:
             await _serve_names(running.api)
         name = socket.gethostname().lower()
-        command = _command(running, node, name, (data_dir or Path(scratch)) / "node")
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C is for us; we tell it
-        )
+        words = _words(running, node, name, (data_dir or Path(scratch)) / "node")
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(json.dumps(words).encode() + b"\n")
+        if not await process.stdout.readline():
+            raise Failure(f"the node agent ended with {await process.wait()}; what it said stands above")
+        watching = asyncio.create_task(_watch(process, running))
         try:
-            assert process.stdout is not None
-            if not await process.stdout.readline():
-                raise Failure(f"the node agent ended with {await process.wait()}; what it said stands above")
-            watching = asyncio.create_task(_watch(process, running))
             yield name
-            watching.cancel()
         finally:
-            await _stop(process)
+            watching.cancel()
+            await _stop(process)  # while there is a cluster to be told
 
 
 async def _serve_names(api: Api) -> None:
@@ -166,10 +183,11 @@ def _access(running: Cluster, user: User) -> Access:
     return replace(load(running.kubeconfig), client_certificate=identity.certificate, client_key=identity.key, token="")
 
 
-def _command(running: Cluster, node: OwnNode, name: str, folder: Path) -> list[str]:
+def _words(running: Cluster, node: OwnNode, name: str, folder: Path) -> list[str]:
     assert running.authority is not None
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     kubeconfig, network_kubeconfig = folder / "kubeconfig", folder / "network.kubeconfig"
+    storage_kubeconfig = folder / "storage.kubeconfig"
     config = folder / "kubelet.yaml"
     address = host_address()
     shown = running.authority.certify_server(node_user(name), [name, address])
@@ -182,6 +200,7 @@ def _command(running: Cluster, node: OwnNode, name: str, folder: Path) -> list[s
     serving |= {"port": _free_port(address), "authentication": {"x509": {"clientCAFile": str(client_ca)}}}
     write_private(kubeconfig, render(_access(running, node_user(name))).encode())
     write_private(network_kubeconfig, render(_access(running, NETWORK_USER)).encode())
+    write_private(storage_kubeconfig, render(_access(running, LOCAL_PATH_USER)).encode())
     kind = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
     config.write_text(yaml.safe_dump(kind | serving | node.document))
     options = [
@@ -191,6 +210,8 @@ def _command(running: Cluster, node: OwnNode, name: str, folder: Path) -> list[s
         str(config),
         "--network-kubeconfig",
         str(network_kubeconfig),
+        "--storage-kubeconfig",
+        str(storage_kubeconfig),
         "--cluster-network",
         node.network,
         "--runtime",
@@ -202,7 +223,7 @@ def _command(running: Cluster, node: OwnNode, name: str, folder: Path) -> list[s
         "--node-ip",
         address,
     ]
-    return [sys.executable, "-m", "fairlead", "node", "run", *options, *node.flags]
+    return ["node", "run", *options, *node.flags]
 
 
 def _free_port(address: str) -> int:

@@ -26,7 +26,7 @@ from fairlead.cli.failures import WrongUsage, explained, parsing
 from fairlead.cli.inputs import admission_configuration, import_summary, imported_objects, node_objects, scheduling
 from fairlead.cli.node_options import NodesCommand, check_nodes, kubelet_options, node_configurations
 from fairlead.cli.options import chosen_names, cluster_options, names_in, overuse_strategies
-from fairlead.cli.own_node import OwnNode, own_node, own_node_options, running_node
+from fairlead.cli.own_node import OwnNode, own_node, own_node_options, prepared_agent, running_node
 from fairlead.client import kubeconfig as kubeconfigs
 from fairlead.compose import COMPONENTS, Cluster, Settings, cluster
 from fairlead.dashboard.permissions import RULES as DASHBOARD_RULES
@@ -207,6 +207,7 @@ def up(
             authentication=authentication(),
             authorization=authorization(),
             further_policy=_policy(dashboard_port),
+            has_local_storage=own is not None,
             seats=max_requests_inflight,
             audit=audit_settings(),
             tracing=tracing_configuration.load(tracing_config_file) if tracing_config_file else None,
@@ -286,8 +287,9 @@ async def _serve_until(
     dashboard_port: int | None,
 ) -> None:
     async with (
+        prepared_agent(own) as agent,
         cluster(settings) as running,
-        running_node(running, own, settings.data_dir) as node,
+        running_node(running, own, agent, settings.data_dir) as node,
         _dashboard(settings, running, dashboard_port) as link,
     ):
         keep_started()

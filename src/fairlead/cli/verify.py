@@ -138,16 +138,19 @@ def _stoppable() -> Iterator[None]:
     """SIGTERM is as good as Ctrl-C: either leaves nothing behind."""
 
     def asked(signum: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one must not end the cleaning up
         signal.raise_signal(signal.SIGINT)
 
-    before = signal.signal(signal.SIGTERM, asked)
+    before = {signal.SIGTERM: signal.signal(signal.SIGTERM, asked)}
+    before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
     except KeyboardInterrupt:
         click.echo("Stopped; nothing is left on the machine.", err=True)
         sys.exit(_INTERRUPTED)
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _document(found: Sequence[Verified]) -> str:

@@ -84,6 +84,8 @@ class ContainerSync:
                 self._probe(container, record, record.state.started_at, is_init=is_init)
                 return
         if isinstance(record.state, TerminatedState):
+            if isinstance(container, EphemeralContainer):
+                return
             again = init_runs_again if is_init else runs_again
             if not again(container, self.pod.spec.restart_policy, record.state.exit_code):
                 return

@@ -263,8 +263,7 @@ class PodRun:
 
     def _go_on(self, containers: Containers, sync: ContainerSync) -> None:
         for container, record in containers.ephemeral:  # before the others, which may be what is to be looked at
-            if not isinstance(record.state, TerminatedState):
-                sync.advance(container, record)
+            sync.advance(container, record)
         for container, record in containers.init:
             if not self._is_initialized or is_sidecar(container):
                 sync.advance(container, record, is_init=True)

@@ -115,8 +115,8 @@ class _Watching:
         )
 
     def _fairness(self, end: float) -> list[Fairness]:
-        means = self.fairness.means(end) if self.fairness is not None else {}
-        return [Fairness(namespace, *shares) for namespace, shares in means.items()]
+        found = self.fairness.shares(end) if self.fairness is not None else {}
+        return [Fairness(namespace, *shares) for namespace, shares in found.items()]
 
 
 async def _until_over(scene: Scene, change: Change, watching: _Watching, progress: OnArrival) -> float | None:

@@ -19,7 +19,11 @@ from fairlead.verify.nested import IMAGES_BYTES, Nested
 NODE: Final = "verified"
 
 
-def node_of(machine: Nested) -> Obj:
+#: What the keeper of a container (conmon) takes of the memory of the node, outside of pods.
+KEEPER_BYTES: Final = 560 << 10
+
+
+def node_of(machine: Nested, containers: int) -> Obj:
     """Images lie apart there, as they do in the nested machine: they fill nothing that a workload could."""
     disk = machine.disk
     return {
@@ -35,6 +39,7 @@ def node_of(machine: Nested) -> Obj:
                 IMAGEFS: str(IMAGES_BYTES),
                 CONTAINERFS: "nodefs",
                 INODES: str(disk.inodes),
+                f"{USAGE}memory": str(KEEPER_BYTES * containers),
                 f"{USAGE}nodefs": str(disk.used),
                 f"{USAGE}nodefs-inodes": str(disk.inodes_used),
             },

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -23,6 +23,8 @@ FAILED: Final = "failed"
 SUCCEEDED: Final = "succeeded"
 REMOVED: Final = "removed"
 THROTTLED: Final = "throttled"
+UNPLACED: Final = "never placed"
+CHILD_KILLED: Final = "lost children"
 #: Held back in so large a part of its periods, for so many seconds running, a container is a throttled one. What it
 #: takes to begin is not spoken of.
 _THROTTLED_SHARE: Final = 0.2
@@ -51,12 +53,13 @@ class ContainerRun(NamedTuple):
     id: str
 
 
-class CpuSample(msgspec.Struct, frozen=True):
-    """What a container has used since it started."""
+class Counters(msgspec.Struct, frozen=True):
+    """What has come together of a container since it started."""
 
     nanos: int
     periods: int = 0
     throttled_periods: int = 0
+    oom_kills: int = 0
 
 
 class Course(msgspec.Struct):
@@ -67,7 +70,7 @@ class Course(msgspec.Struct):
     cpu_seconds: dict[str, float]
 
 
-Sample: TypeAlias = Callable[[], Mapping[ContainerRun, CpuSample]]
+Sample: TypeAlias = Callable[[], Mapping[ContainerRun, Counters]]
 
 
 class Observer:
@@ -80,13 +83,14 @@ class Observer:
         self._restarts: dict[tuple[str, str], int] = {}
         self._pods: dict[str, Obj] = {}  # by uid, as these
         self._phases: dict[str, str] = {}
-        self._cpu: dict[ContainerRun, CpuSample] = {}  # by container and run
+        self._counters: dict[ContainerRun, Counters] = {}  # by container and run
         self._throttled: dict[ContainerRun, tuple[float, int]] = {}  # since when, and how often that was seen
         self._told: set[ContainerRun] = set()
+        self._childless: set[ContainerRun] = set()
 
-    def begin(self) -> None:
-        """The workload begins now."""
-        self._began = monotonic()
+    def begin(self, seconds: float = 0.0) -> None:
+        """The workload begins in so many seconds; what happens before counts as happening then."""
+        self._began = monotonic() + seconds
 
     @property
     def pods(self) -> Collection[Obj]:
@@ -96,9 +100,16 @@ class Observer:
     @property
     def course(self) -> Course:
         seconds: dict[str, float] = {}
-        for run, sample in self._cpu.items():
-            seconds["/".join(run.key)] = seconds.get("/".join(run.key), 0.0) + sample.nanos / 1e9
-        return Course(sorted(self._happenings, key=lambda it: it.at), seconds)
+        for run, counters in self._counters.items():
+            seconds["/".join(run.key)] = seconds.get("/".join(run.key), 0.0) + counters.nanos / 1e9
+        happenings = [*self._happenings, *map(_unplaced, self._waiting())]
+        return Course(sorted(happenings, key=lambda it: it.at), seconds)
+
+    def _waiting(self) -> Iterator[Obj]:
+        """Those that never had a node: nothing at all has happened to them."""
+        for pod in self._pods.values():
+            if not pod["spec"].get("nodeName") and (pod.get("status") or {}).get("phase") == "Pending":
+                yield pod
 
     async def watch(self) -> None:
         """Until cancelled."""
@@ -113,11 +124,20 @@ class Observer:
         """Read counters once a second, until cancelled."""
         while True:
             for run, found in sample().items():
-                self._count(run, self._cpu.get(run, CpuSample(0)), found)
-                self._cpu[run] = found
+                before = self._counters.get(run, Counters(0))
+                self._look_at_children(run, before)
+                self._look_at_quota(run, before, found)
+                self._counters[run] = found
             await asyncio.sleep(_SAMPLE_SECONDS)
 
-    def _count(self, run: ContainerRun, before: CpuSample, found: CpuSample) -> None:
+    def _look_at_children(self, run: ContainerRun, before: Counters) -> None:
+        """Something was killed in there a second ago, and yet it runs: not its first process."""
+        if before.oom_kills and run not in self._childless:
+            self._childless.add(run)
+            at = monotonic() - self._began - _SAMPLE_SECONDS
+            self._happenings.append(Happening(at, CHILD_KILLED, "/".join(run.key)))
+
+    def _look_at_quota(self, run: ContainerRun, before: Counters, found: Counters) -> None:
         """It is told once of each run, with the moment when it began."""
         periods, throttled = found.periods - before.periods, found.throttled_periods - before.throttled_periods
         if periods <= 0 or throttled < _THROTTLED_SHARE * periods:
@@ -130,7 +150,7 @@ class Observer:
             self._happenings.append(Happening(began, THROTTLED, "/".join(run.key)))
 
     def _tell(self, kind: str, who: str, detail: str = "") -> None:
-        self._happenings.append(Happening(monotonic() - self._began, kind, who, detail))
+        self._happenings.append(Happening(max(monotonic() - self._began, 0.0), kind, who, detail))
 
     def _see(self, pod: Obj, *, is_gone: bool) -> None:
         meta, status = pod["metadata"], pod.get("status") or {}
@@ -169,3 +189,7 @@ class Observer:
         if restarts > self._restarts.get((uid, name), 0):
             self._restarts[uid, name] = restarts
             self._tell(RESTARTED, f"{who}/{name}")
+
+
+def _unplaced(pod: Obj) -> Happening:
+    return Happening(0.0, UNPLACED, f"{pod['metadata']['namespace']}/{pod['metadata']['name']}")

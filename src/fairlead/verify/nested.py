@@ -66,7 +66,7 @@ class Nested:
 def nested(folder: Path, size: Size) -> Iterator[Nested]:
     """The nested machine while the block runs; InUse, NoCgroups, TooSmall, or OSError for what the machine refuses."""
     with held(folder):
-        cgroups, cgroup = Cgroups(hierarchies()), f"/fairlead-verify-{crc32(os.fsencode(folder)):08x}"
+        cgroups, cgroup = Cgroups(hierarchies()), cgroup_of(folder)
         _clear(folder, cgroups, cgroup)
         _check(folder, size)
         try:
@@ -75,6 +75,11 @@ def nested(folder: Path, size: Size) -> Iterator[Nested]:
             yield Nested(folder, cgroup, cgroups, size, disk, max(least_oom_score_adj(), EXEMPT))
         finally:
             _clear(folder, cgroups, cgroup)
+
+
+def cgroup_of(folder: Path) -> str:
+    """Whoever works in another folder has another."""
+    return f"/fairlead-verify-{crc32(os.fsencode(folder)):08x}"
 
 
 def _check(folder: Path, size: Size) -> None:

@@ -14,18 +14,18 @@ from fairlead.compose import Settings, simulation
 from fairlead.node.eviction.manager import MONITORING_SECONDS
 from fairlead.runtime import rng
 from fairlead.runtime.clock import now
-from fairlead.runtime.loops import run_virtual
+from fairlead.runtime.loops import VirtualLoop, run_virtual
 from fairlead.sim.machine.machines import Machines
 from fairlead.sim.machine.measurements import node_measurements
 from fairlead.sim.node_settings import NodeConfigurations, NodeGroup
 from fairlead.sim.usage.measures import Measure
 from fairlead.sim.usage.resolving import DEFAULT
 from fairlead.verify.facts import NODE, node_of
-from fairlead.verify.happenings import ContainerKey, ContainerRun, Course, CpuSample, Observer
+from fairlead.verify.happenings import ContainerKey, ContainerRun, Counters, Course, Observer
 from fairlead.verify.nested import Nested
 from fairlead.verify.objects import create_all, namespace_of
 from fairlead.verify.plan import Played, Stretch, plan
-from fairlead.verify.workload import Workload, containers_of, is_ordinary, kubelet_document
+from fairlead.verify.workload import AFTER_A_LOOK_SECONDS, Workload, containers_of, is_ordinary, kubelet_document
 
 _SEED: Final = 1
 
@@ -48,16 +48,18 @@ def predict(workload: Workload, machine: Nested, seconds: float) -> Prediction:
 
 async def _predict(workload: Workload, machine: Nested, seconds: float) -> Prediction:
     fleets: list[Machines] = []
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
     settings = Settings(
         port=0,
-        nodes=(node_of(machine),),
+        nodes=(node_of(machine, sum(len(list(containers_of(pod))) for pod in workload.pods)),),
         configurations=NodeConfigurations([NodeGroup(kubelet_document(workload), workload.name)]),
         on_machines=fleets.append,
     )
     with rng.seeded(_SEED):
         async with simulation(settings) as (api, _):
             machines = fleets[0]
-            await asyncio.sleep(MONITORING_SECONDS - now() % MONITORING_SECONDS)
+            await asyncio.sleep(MONITORING_SECONDS - now() % MONITORING_SECONDS + AFTER_A_LOOK_SECONDS)
             observer = Observer(api)
             watching = asyncio.create_task(observer.watch())
             await create_all(api, workload.around)
@@ -65,6 +67,7 @@ async def _predict(workload: Workload, machine: Nested, seconds: float) -> Predi
             began = now()
             await create_all(api, workload.pods)
             sampling = asyncio.create_task(observer.sample(lambda: _samples(machines)))
+            await loop.settled()  # profiles are known
             played = _plans(machines, await _views(api, workload.pods), Stretch(began, seconds))
             await asyncio.sleep(seconds)
             for task in (watching, sampling):
@@ -77,14 +80,14 @@ async def _views(api: Api, pods: Sequence[Obj]) -> list[tuple[Obj, Pod]]:
     return [(pod, (await api.get(PODS, pod["metadata"]["name"], namespace_of(pod))).view(Pod)) for pod in pods]
 
 
-def _samples(machines: Machines) -> dict[ContainerRun, CpuSample]:
+def _samples(machines: Machines) -> dict[ContainerRun, Counters]:
     node, machine = machines.node(NODE), machines.machine(NODE)
     if node is None or machine is None:
         return {}
     measured = node_measurements(node, machine, machines.cpu_account(NODE), now(), machines.claim_capacity)
     return {
-        ContainerRun((pod.namespace, pod.name, it.name), f"{it.started_at}"): CpuSample(
-            it.cpu.usage_core_nano_seconds, it.cpu.periods or 0, it.cpu.throttled_periods or 0
+        ContainerRun((pod.namespace, pod.name, it.name), f"{it.started_at}"): Counters(
+            it.cpu.usage_core_nano_seconds, it.cpu.periods or 0, it.cpu.throttled_periods or 0, it.memory.oom_kills
         )
         for pod in measured.pods
         for it in pod.containers

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
@@ -23,21 +24,24 @@ from fairlead.api.users import node_user
 from fairlead.api.verbs import Api
 from fairlead.compose import Settings, simulation
 from fairlead.node.cgroups.names import CgroupDriver, container_path, kubepods, pod_cgroup, qos_cgroup
+from fairlead.node.eviction.manager import MONITORING_SECONDS
 from fairlead.runtime.clock import now
 from fairlead.runtime.loops import run
 from fairlead.server.codec.body_types import body_type_of
 from fairlead.verify.facts import NODE
-from fairlead.verify.happenings import ContainerKey, ContainerRun, Course, CpuSample, Observer
+from fairlead.verify.happenings import ContainerKey, ContainerRun, Counters, Course, Observer
 from fairlead.verify.images import PlayedImages
 from fairlead.verify.nested import Nested
 from fairlead.verify.objects import USAGE_PROFILE, create_all, namespace_of
 from fairlead.verify.plan import Played
-from fairlead.verify.workload import Workload, containers_of, kubelet_document
+from fairlead.verify.workload import AFTER_A_LOOK_SECONDS, Workload, containers_of, is_ordinary, kubelet_document
 
 #: What a node says of itself that a prediction has said already.
 _EXPECTED: Final = "pods of a verified workload have no network"
 _READY_SECONDS: Final = 60.0
 _LOOK_SECONDS: Final = 0.02
+#: Even on a machine that is busy.
+_STARTED_IN_TEN_SECONDS: Final = 16
 
 
 class NeverReady(Exception):
@@ -80,14 +84,26 @@ async def _happen(
             tasks = [group.create_task(agent.run()), group.create_task(observer.watch())]
             await create_all(api, [obj for obj in workload.around if obj["kind"] != USAGE_PROFILE])
             await _is_ready(api, agent)
-            pods = _played(workload.pods, plans, images, origin=now())
-            observer.begin()
-            await create_all(api, pods)
+            wait = _wait_seconds(workload)
+            observer.begin(wait)
+            await create_all(api, _played(workload.pods, plans, images, origin=now() + wait))
+            await asyncio.sleep(wait)
             tasks.append(group.create_task(observer.sample(lambda: _samples(machine, observer.pods))))
             await asyncio.sleep(seconds)
             for task in tasks:
                 task.cancel()
         return observer.course
+
+
+def _wait_seconds(workload: Workload) -> float:
+    """Players begin together, when all containers are there.
+
+    Starting one after another takes no virtual time. A container that runs a command waits for nobody.
+    """
+    containers = [container for pod in workload.pods for container, _ in containers_of(pod)]
+    if any(map(is_ordinary, containers)):
+        return 0.0
+    return MONITORING_SECONDS * math.ceil(len(containers) / _STARTED_IN_TEN_SECONDS) + AFTER_A_LOOK_SECONDS
 
 
 async def _is_ready(api: Api, agent: NodeAgent) -> None:
@@ -131,7 +147,7 @@ def _played(
     return found
 
 
-def _samples(machine: Nested, pods: Iterable[Obj]) -> dict[ContainerRun, CpuSample]:
+def _samples(machine: Nested, pods: Iterable[Obj]) -> dict[ContainerRun, Counters]:
     found = {}
     for pod in pods:
         name = pod_cgroup(qos_cgroup(kubepods(machine.cgroup), qos_class(pod["spec"])), pod["metadata"]["uid"])
@@ -141,8 +157,11 @@ def _samples(machine: Nested, pods: Iterable[Obj]) -> dict[ContainerRun, CpuSamp
             path = container_path(name, id_, CgroupDriver.CGROUPFS)
             if not id_ or (usage := usage_of(machine.cgroups, path)) is None:
                 continue
+            if "running" not in (container.get("state") or {}):
+                continue
             key = (pod["metadata"]["namespace"], pod["metadata"]["name"], container["name"])
             throttling = throttling_of(machine.cgroups, path)
-            sample = CpuSample(usage.cpu_nanoseconds, throttling.periods, throttling.throttled_periods)
-            found[ContainerRun(key, id_)] = sample
+            found[ContainerRun(key, id_)] = Counters(
+                usage.cpu_nanoseconds, throttling.periods, throttling.throttled_periods, usage.oom_kills
+            )
     return found

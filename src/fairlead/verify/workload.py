@@ -28,6 +28,9 @@ MOST_CONTAINERS: Final = 64
 LEAST_SECONDS, MOST_SECONDS = 5.0, 3600.0
 _MIB: Final = 1 << 20
 _LEAST_BYTES: Final = 64 * _MIB
+#: Both begin so long after the node has looked at what it uses. At the time of a look, which round numbers and every
+#: back-off would meet again and again, nobody could say which comes first.
+AFTER_A_LOOK_SECONDS: Final = 3.7
 _SETTINGS: Final = ("Workload", "KubeletConfiguration")
 #: Of played containers: nothing in them answers a probe, and there is no command that a hook could run.
 _PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
@@ -135,6 +138,8 @@ def _check_pods(pods: Sequence[Obj]) -> None:
     for pod in pods:
         if not isinstance(pod["spec"].get("containers"), list):
             raise ValueError(f"pod {pod['metadata']['name']}: spec.containers is missing")
+        if any(not isinstance(container, dict) for container, _ in containers_of(pod)):
+            raise ValueError(f"pod {pod['metadata']['name']}: a container is no object")
     if sum(len(list(containers_of(pod))) for pod in pods) > MOST_CONTAINERS:
         raise ValueError(f"there are more than {MOST_CONTAINERS} containers: verify is for small workloads")
     for pod in pods:

@@ -23,9 +23,11 @@ from fairlead.agent.pods.requests_to_pods import Asker
 from fairlead.agent.pods.service_links import service_variables
 from fairlead.agent.pods.stopping import Stopping
 from fairlead.agent.runtimes.base import CannotStart, RuntimeFailure, Sandbox, SandboxSpec, State
-from fairlead.agent.volumes.content import PodContent, VolumeProblem
+from fairlead.agent.volumes.content import PodContent
+from fairlead.agent.volumes.image_volumes import ImageVolumes
 from fairlead.agent.volumes.payload import Owner
 from fairlead.agent.volumes.pod_volumes import PodVolumes
+from fairlead.agent.volumes.problems import VolumeProblem
 from fairlead.api.errors import ApiError
 from fairlead.api.event_types import NORMAL, WARNING
 from fairlead.api.objects import Obj
@@ -105,7 +107,7 @@ class RealPod:
         return False
 
     async def set_up_volumes(self) -> str:
-        problem = await self._volumes.set_up(self.manifest["spec"].get("volumes") or (), self._content())
+        problem = await self._bring_up_volumes()
         if problem:
             self.errands.forget_after("volumes", AGAIN_SECONDS)
         return problem
@@ -113,7 +115,11 @@ class RealPod:
     async def refresh_volumes(self) -> None:
         """What came from the API may be another by now, and a token is old."""
         with suppress(ApiError):
-            await self._volumes.set_up(self.manifest["spec"].get("volumes") or (), self._content())
+            await self._bring_up_volumes()
+
+    async def _bring_up_volumes(self) -> str:
+        images = ImageVolumes(self.place.images, self._pull_secrets)
+        return await self._volumes.set_up(self.manifest["spec"].get("volumes") or (), self._content(), images)
 
     # -- images
 
@@ -305,7 +311,8 @@ class RealPod:
     def _content(self) -> PodContent:
         spec = self.manifest["spec"]
         group = (spec.get("securityContext") or {}).get("fsGroup")
-        return PodContent(self.pod, self.manifest, self.place.sources, self._downward(), Owner(self._only_user, group))
+        sources, owner = self.place.sources, Owner(self._only_user, group)
+        return PodContent(self.pod, self.manifest, sources, self._downward(), owner, self.place.claims)
 
     def _services(self) -> Mapping[str, str]:
         has_links = self.manifest["spec"].get("enableServiceLinks") is not False

@@ -79,6 +79,8 @@ class _NodeEntry:
     shown: tuple[str, ...] = ()
     #: How many pods it has evicted, by signal.
     evictions: Counter[str] = field(default_factory=Counter)
+    #: By uid and container: which run loses its children to its own limit, and when.
+    child_deaths: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
     warnings: WarningLimits = field(default_factory=lambda: WarningLimits(now()))
     throttling: Throttling = field(default_factory=Throttling)
     #: What has come together of its cpu, once somebody has asked; it goes with the node.
@@ -168,6 +170,8 @@ class Machines:
         if (entry := self._nodes.get(pod.spec.node_name)) is None:
             return
         entry.pods.pop(uid, None)
+        for key in [key for key in entry.child_deaths if key[0] == uid]:
+            del entry.child_deaths[key]
         entry.throttling.remove(uid, now())
         if entry.machine is not None and uid in entry.machine.pods:
             entry.machine.remove(uid)
@@ -258,6 +262,9 @@ class Machines:
         if limit:
             kills = limit_kills(usage, container.name, limit, started_at, after, is_single=is_single)
         self._own[key] = (started_at, usage, limit, kills)
+        if entry is not None and kills.child_at is not None:
+            entry.child_deaths[key] = started_at, kills.child_at
+            self._looks.add_after(pod.spec.node_name, kills.child_at - now())
         return kills
 
     def _is_single_kill(self, entry: _NodeEntry) -> bool:
@@ -357,6 +364,7 @@ class Machines:
         if entry is None or entry.machine is None:
             return
         moment = now()
+        self._lose_children(entry, entry.machine, moment)
         if (event := entry.machine.enforce(moment)) is not None:
             self._record(entry.node, event)
         kills, outcome, next_at, events = entry.machine.look(moment)
@@ -364,14 +372,26 @@ class Machines:
             self._record(entry.node, told)
         for kill in kills:
             self._kill(entry, kill, moment)
-        if outcome is not None:
-            self._act(entry, outcome)
         if next_at is not None:
             self._looks.add_after(name, max(next_at - moment, 0.001))
-        if set(entry.machine.eviction.conditions) != set(entry.shown):
-            await self._show(entry, entry.machine.eviction.conditions)
+        try:  # who waits for room must not come before it is known that there is none
+            if set(entry.machine.eviction.conditions) != set(entry.shown):
+                await self._show(entry, entry.machine.eviction.conditions)
+        finally:
+            if outcome is not None:
+                self._act(entry, outcome)
         if kills:
             await asyncio.sleep(0)
+
+    def _lose_children(self, entry: _NodeEntry, machine: SimulatedMachine, moment: float) -> None:
+        """Children that their container's own limit has ended by now use nothing any more."""
+        due = [key for key, (_, at) in entry.child_deaths.items() if at <= moment]
+        for key in due:
+            since, _ = entry.child_deaths.pop(key)
+            uid, name = key
+            self._childless[key] = since
+            if (pod := machine.pods.get(uid)) is not None and pod.started.get(name) == since:
+                machine.put(pod.running(pod.started, pod.without_children | {name}), moment)
 
     def _kill(self, entry: _NodeEntry, kill: OomKill, moment: float) -> None:
         name = kill.container

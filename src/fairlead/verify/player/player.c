@@ -3,7 +3,8 @@
  *     player PLAN
  *
  * The plan is lines of words; amounts hold until the next one, times are seconds since this process began, or since
- * `origin` (seconds since 1970) for a line that begins with `clock`:
+ * `origin` (seconds since 1970) for a line that begins with `clock`. Before the origin nothing begins, so that all who
+ * are there by then begin together:
  *
  *     end 12.5 1               exit by itself after 12.5 s with code 1
  *     stop 3 143               after SIGTERM go on for 3 s, then exit with 143
@@ -44,6 +45,8 @@
 #define TOUCH_SECONDS 5.0 /* a kernel that is short finds pages in use in that time */
 #define CHUNK 65536
 #define STACK_BYTES 16384
+#define OWN_BYTES 270336.0
+#define MEMORY_PER_PAGE_TABLE 512
 
 struct line {
     char measure[16], folder[PATH_MAX];
@@ -150,8 +153,10 @@ static void reserve(struct memory *memory, double most) {
     madvise(memory->base, memory->room, MADV_NOHUGEPAGE);
 }
 
+/* What a process is made of (its own pages, its stack in the kernel, its page tables) is part of what it uses. */
 static void use_memory(struct memory *memory, double wanted) {
-    size_t target = (size_t)wanted / memory->page * memory->page;
+    double rest = wanted - OWN_BYTES - wanted / MEMORY_PER_PAGE_TABLE;
+    size_t target = rest > 0 ? (size_t)rest / memory->page * memory->page : 0;
     if (target > memory->room) target = memory->room;
     if (memory->used < target) { /* in one call: faults would cost more cpu than the plan speaks of */
         if (!madvise(memory->base + memory->used, target - memory->used, MADV_POPULATE_WRITE)) memory->used = target;
@@ -321,7 +326,6 @@ int main(int argc, char **argv) {
     struct timespec tick = {0, TICK_NANOS};
     struct memory memory = {0};
     double stop_at = -1;
-    began = clock_of(CLOCK_MONOTONIC);
     if (argc != 2) {
         fprintf(stderr, "usage: player PLAN\n");
         return 2;
@@ -331,6 +335,8 @@ int main(int argc, char **argv) {
     signal(SIGCHLD, SIG_IGN);
     fcntl(STDOUT_FILENO, F_SETFL, O_NONBLOCK);
     read_plan(argv[1]);
+    while (clock_of(CLOCK_REALTIME) < origin && !asked_to_stop) nanosleep(&tick, NULL);
+    began = clock_of(CLOCK_MONOTONIC);
     if (line_of("child")) play_child(line_of("child"));
     if (line_of("memory")) reserve(&memory, line_of("memory")->most);
     for (;; nanosleep(&tick, NULL)) {

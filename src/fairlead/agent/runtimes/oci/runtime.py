@@ -11,6 +11,7 @@ import shutil
 import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -19,6 +20,7 @@ import msgspec
 
 from fairlead.agent import conmon_control, conmon_streams, linux, processes
 from fairlead.agent.cgroups.machine import Cgroups
+from fairlead.agent.cgroups.usage import usage_of
 from fairlead.agent.kubelet_api.pod_streams import ProcessStreams
 from fairlead.agent.runtimes.base import (
     CannotStart,
@@ -39,6 +41,7 @@ from fairlead.agent.runtimes.oci.records import ContainerRecord, SandboxRecord, 
 from fairlead.agent.runtimes.oci.shared_processes import NAMESPACE, end_processes, share_processes
 from fairlead.node.cgroups.containers import ContainerValues
 from fairlead.node.cgroups.tree import container_files
+from fairlead.node.containers import SIGKILLED
 from fairlead.node.sysctls import file_of
 from fairlead.runtime.clock import now
 from fairlead.runtime.streaming.remote_command import Wanted
@@ -146,7 +149,7 @@ class OciRuntime:
         except CannotStart as error:
             record = msgspec.structs.replace(record, start_error=str(error))
             keep(files.record, record)
-            self._containers[spec.id] = record.status(files, State.EXITED)
+            self._containers[spec.id] = self._status(record, files, State.EXITED)
             raise
         except BaseException:
             await self._discard(spec.id)
@@ -171,7 +174,7 @@ class OciRuntime:
         if self._containers[id_].state is State.CREATED:
             self._containers[id_] = record.status(files, State.RUNNING)
         else:  # it has ended meanwhile
-            self._containers[id_] = record.status(files, State.EXITED)
+            self._containers[id_] = self._status(record, files, State.EXITED)
 
     async def signal(self, id_: str, number: int) -> None:
         status = self._known(id_)
@@ -277,13 +280,13 @@ class OciRuntime:
 
     async def _take_up(self, record: ContainerRecord, files: ContainerFiles) -> None:
         if not keeper_of(files):
-            self._containers[record.id] = record.status(files, State.EXITED)
+            self._containers[record.id] = self._status(record, files, State.EXITED)
             return
         if not record.started_at and await self._commands.state_of(record.id) == "running":
             record = msgspec.structs.replace(record, started_at=now())
             keep(files.record, record)
         state = State.RUNNING if record.started_at else State.CREATED
-        self._containers[record.id] = record.status(files, state)
+        self._containers[record.id] = self._status(record, files, state)
         self._watch(record.id, files)
 
     async def _discard(self, id_: str) -> None:
@@ -318,13 +321,23 @@ class OciRuntime:
         record = recall(files.record, ContainerRecord)
         if record is None or id_ not in self._containers:
             return
-        status = self._containers[id_] = record.status(files, State.EXITED)
+        status = self._containers[id_] = self._status(record, files, State.EXITED)
         if record.shares_processes:
             self._cgroups.kill(f"{self._sandboxes[status.pod_uid].cgroup}/{id_}")
         for changed in self._subscribers:
             changed(status)
         for waiting in self._waiting.pop(id_, ()):
             waiting.set()
+
+    def _status(self, record: ContainerRecord, files: ContainerFiles, state: State) -> ContainerStatus:
+        """conmon hears of every cgroup above its container as well, on cgroup v1: the container's own count decides."""
+        status = record.status(files, state)
+        if state is not State.EXITED or record.pod_uid not in self._sandboxes:
+            return status
+        usage = usage_of(self._cgroups, f"{self._sandboxes[record.pod_uid].cgroup}/{record.id}")
+        if usage is None:
+            return status
+        return replace(status, is_oom_killed=status.exit_code == SIGKILLED and usage.oom_kills > 0)
 
     def _forget_keeper(self, id_: str) -> None:
         if (descriptor := self._watched.pop(id_, None)) is not None:
