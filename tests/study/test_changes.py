@@ -11,6 +11,7 @@ from fairlead.compose import Settings
 from fairlead.sim.manifests import latest_date
 from fairlead.study.changes.document import Change, read_change
 from fairlead.study.changes.errors import ChangeError
+from fairlead.study.changes.pools import POOL_LABEL
 from fairlead.study.comparison import Hurt, worse
 from fairlead.study.outcome import Outcome
 from fairlead.study.run import Scene, play
@@ -144,6 +145,12 @@ def test_a_pool_grows_for_pods_that_wait_and_shrinks_when_they_are_gone(tmp_path
     assert after.summary["nodes"] == 1
     assert after.cost is not None
     assert 1.8 < after.cost < 2.5, "two nodes for about two hours"
+
+
+def test_a_pool_that_shrinks_at_once_keeps_the_nodes_that_have_pods(tmp_path: Path) -> None:
+    objects = [node("a", **{POOL_LABEL: "spot"}), node("b", **{POOL_LABEL: "spot"}), *deployment("web", ["a"])]
+    after = played(objects, change(tmp_path, CHANGE + "- pool: {name: spot, scaleDownAfter: 0s}\n"))
+    assert (after.summary["nodes"], after.disruptions) == (1, {})
 
 
 @pytest.mark.parametrize(

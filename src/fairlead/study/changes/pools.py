@@ -7,6 +7,7 @@ a node has nothing but daemons for a while ──▶ removed, but never below `m
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Mapping
 from typing import ClassVar, Final
 
@@ -142,7 +143,7 @@ class _Autoscaler:
             else:
                 self._idle_since.setdefault(name, monotonic())
         patience = seconds_of(self._pool.scale_down_after)
-        idle = [name for name in members if monotonic() - self._idle_since.get(name, monotonic()) >= patience]
+        idle = [name for name in members if monotonic() - self._idle_since.get(name, math.inf) >= patience]
         for name in idle[: max(len(members) - self._pool.min, 0)]:
             self._idle_since.pop(name)
             await nodes.remove_node(name, self._world)
