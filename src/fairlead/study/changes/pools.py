@@ -68,7 +68,8 @@ class _Autoscaler:
         self._ordered: dict[str, dict[str, int]] = {}  # by name: what is free of a node that is on its way
         self._idle_since: dict[str, float] = {}
         self._count = 0
-        self._waiting: dict[str, Pod] = {}
+        #: What each pod wants that waits and would fit on an empty node.
+        self._waiting: dict[str, Mapping[str, int]] = {}
         self._busy: dict[str, set[str]] = {}  # by node: its pods that are no daemons
         cluster.pods.subscribe(self._pod)
 
@@ -76,8 +77,8 @@ class _Autoscaler:
         pod = new or old
         assert pod is not None
         key, node, owner = pod.metadata.key, pod.spec.node_name, pod.metadata.controller
-        if new is not None and not node and not new.is_finished:
-            self._waiting[key] = new
+        if new is not None and not node and not new.is_finished and _is_refused(new) and self._suits(new):
+            self._waiting[key] = wants(new)
         else:
             self._waiting.pop(key, None)
         if node and not (owner is not None and owner.kind == "DaemonSet"):
@@ -100,17 +101,21 @@ class _Autoscaler:
 
     def _missing(self) -> int:
         """How many more nodes the pods that wait would fill, on top of those that are on their way."""
-        there = len(self._members()) + len(self._ordered)
+        there = len({*self._members(), *self._ordered})
         new: list[dict[str, int]] = []
         bins = [dict(free) for free in self._ordered.values()]
+        if not bins and there >= self._pool.max:
+            return 0  # where most wait there is most often nothing to give
+        too_much: set[frozenset[tuple[str, int]]] = set()  # what fits no more: it does not for whoever wants the same
         for key in sorted(self._waiting):
-            pod = self._waiting[key]
-            if not _is_refused(pod) or not self._suits(pod):
+            wanted = self._waiting[key]
+            kind = frozenset(wanted.items())
+            if kind in too_much:
                 continue
-            wanted = wants(pod)
             into = next((free for free in (*bins, *new) if _fits(wanted, free)), None)
             if into is None:
                 if there + len(new) >= self._pool.max:
+                    too_much.add(kind)
                     continue
                 into = dict(self._size)
                 new.append(into)
@@ -133,6 +138,7 @@ class _Autoscaler:
         await asyncio.sleep(seconds_of(self._pool.scale_up_delay))
         self._world.prices[name] = self._pool.price_per_hour
         await self._world.apply(node_manifest(name, self._shape, self._labels))
+        await self._world.ready(name)  # before everybody has seen it nothing else is ordered in its place
         self._ordered.pop(name)
 
     async def _shrink(self) -> None:
