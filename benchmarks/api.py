@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
 import uvloop
 
@@ -65,12 +66,17 @@ def cluster(*options: str) -> Iterator[tuple[Path, subprocess.Popen[str], float]
             process.wait(10)
 
 
-def rss_mb(process: subprocess.Popen[str]) -> float:
+class Process(Protocol):
+    @property
+    def pid(self) -> int: ...
+
+
+def rss_mb(process: Process) -> float:
     status = Path(f"/proc/{process.pid}/status").read_text()
     return int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1]) / 1024
 
 
-def cpu_seconds(process: subprocess.Popen[str]) -> float:
+def cpu_seconds(process: Process) -> float:
     """CPU time of all threads so far."""
     user, system = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")

@@ -1,12 +1,14 @@
-"""How long a study takes: `python -m benchmarks.what_if [--week]`.
+"""How long a study takes: `python -m benchmarks.what_if [--week] [--large]`.
 
 A settled cluster of 1,000 nodes and 20,000 pods of deployments: read as JSON and as YAML, played through a day, and
-through sixteen variants of it; with `--week`, 100,000 arrivals over a week on 1,500 nodes as well.
+through sixteen variants of it, with the size of their report. With `--week`, 100,000 arrivals over a week on 1,500
+nodes as well; with `--large`, 1,000,000 over a week on 5,000 nodes, and how much memory that takes.
 """
 
 from __future__ import annotations
 
 import json
+import resource
 import subprocess
 import sys
 import time
@@ -21,12 +23,13 @@ from tests.study.clusters import deployment, namespace, node
 
 NODES, PODS, OF_ONE = 1_000, 20_000, 20
 VARIANTS = 16
+#: Arrivals of a week: so many an hour, and how long they live.
 WEEK = """apiVersion: sim.fairlead.dev/v1alpha1
 kind: Arrivals
 for: 7d
 streams:
-- {name: task, rate: 595/h, wave: {amplitude: 0.6}, cpu: "choice(1, 2, 4, 8)", memory: "uniform(2Gi, 16Gi)",
-   lifetime: "exponential(4h)"}
+- {name: task, rate: %d/h, wave: {amplitude: 0.6}, cpu: "choice(1, 2, 4, 8)", memory: "uniform(2Gi, 16Gi)",
+   lifetime: "exponential(%s)"}
 """
 
 
@@ -51,14 +54,25 @@ def main() -> None:
         alone = simulated(dump, "24h")
         shown(f"a day of {NODES:,} nodes and {PODS:,} pods, all told", alone)
         changes = [argument for each in range(VARIANTS) for argument in ("--change", change(folder, each))]
-        several = simulated(dump, "24h", *changes)
+        report = Path(folder, "report.html")
+        several = simulated(dump, "24h", "--html", str(report), *changes)
         shown(f"the same, and {VARIANTS} variants beside it", several)
         shown("    times as long", several / alone)
+        shown("    MB of their report", report.stat().st_size / 1e6)
         if "--week" in sys.argv:
-            arrivals = Path(folder, "week.yaml")
-            arrivals.write_text(WEEK)
-            week = ["--nodes", "1500", "--node-cpu", "64", "--node-memory", "256Gi", "--pods-from", str(arrivals)]
-            shown("100,000 arrivals in a week, 1,500 nodes", timed(week))
+            shown("100,000 arrivals in a week, 1,500 nodes", week(folder, nodes=1_500, an_hour=595, lifetime="4h"))
+        if "--large" in sys.argv:
+            shown("1,000,000 arrivals in a week, 5,000 nodes", week(folder, nodes=5_000, an_hour=5_950, lifetime="1h"))
+            # of the largest of them all, which this one is
+            peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+            shown("    GB of memory at most", peak / 1e9)
+
+
+def week(folder: str, *, nodes: int, an_hour: int, lifetime: str) -> float:
+    arrivals = Path(folder, "week.yaml")
+    arrivals.write_text(WEEK % (an_hour, lifetime))
+    sizes = ["--nodes", str(nodes), "--node-cpu", "64", "--node-memory", "256Gi"]
+    return timed([*sizes, "--pods-from", str(arrivals)])
 
 
 def change(folder: str, number: int) -> str:

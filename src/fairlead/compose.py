@@ -51,6 +51,7 @@ from fairlead.controllers.table import CONTROLLERS, ControllerManager, without_h
 from fairlead.runtime.authority import Authority
 from fairlead.runtime.clock import monotonic
 from fairlead.runtime.http.listener import LOOPBACK_ADDRESS, bind, serving
+from fairlead.runtime.memory import loading
 from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.configuration import Configuration
 from fairlead.scheduler.loop import Scheduler
@@ -196,7 +197,8 @@ async def opened(store: Store, settings: Settings) -> Cluster:
         own = [*own, usage_profile_definition()]
         if server.is_new:
             own += default_classes(settings.imported)
-    restored = await restore(server.registry, settings.imported, own)
+    with loading():
+        restored = await restore(server.registry, settings.imported, own)
     if settings.arbitrator:
         await install(server.api)  # those of an older version are brought up to date
     if settings.on_restored:

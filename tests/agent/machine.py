@@ -27,7 +27,9 @@ LONGEST_SECONDS = 120.0
 
 _PROGRAMS = ("conmon", "crun", "busybox", "unshare")
 #: The commands of busybox that the containers of tests use.
-_COMMANDS = "sh cat cp dd echo env grep head hostname id ls mkdir nc mount ps rm sleep tail test touch true false wget"
+_COMMANDS = (
+    "sh cat cp dd echo env grep head hostname id ls mkdir nc mount ps rm sleep stty tail test touch true false wget"
+)
 
 
 @lru_cache

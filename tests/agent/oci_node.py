@@ -1,11 +1,14 @@
-"""A cluster whose one node is this machine: real containers, under a cgroup and a folder of the test's own."""
+"""A cluster whose one node is this machine: real containers, under a cgroup and a folder of the test's own.
+
+They are conmon's and crun's, unless a test asks for another runtime.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,9 +17,9 @@ from fairlead.agent import linux
 from fairlead.agent.agent import AgentSettings, NodeAgent
 from fairlead.agent.cgroups.hierarchies import hierarchies
 from fairlead.agent.cgroups.machine import Cgroups
-from fairlead.agent.images_seam import InvalidName, PullFailure
-from fairlead.agent.network_choice import loopback_only
+from fairlead.agent.network_choice import loopback_only, of_the_runtime
 from fairlead.agent.node_object import NodeIdentity
+from fairlead.agent.runtime_choice import behind_cri, conmon
 from fairlead.api.builtin import EVENTS, PODS
 from fairlead.api.errors import NotFound
 from fairlead.api.objects import Obj
@@ -25,58 +28,14 @@ from fairlead.api.verbs import DeleteOptions
 from fairlead.client.http import HttpApi
 from fairlead.client.kubeconfig import Access, load
 from fairlead.compose import Cluster, Settings, cluster
-from fairlead.node.eviction.candidates import DiskUsage
 from fairlead.node.stats.measurements import NodeMeasurements
+from fairlead.server.codec.body_types import body_type_of
+from tests.agent.containerd import Containerd, containerd
+from tests.agent.folder_images import FolderImage, FolderImages
 from tests.agent.machine import own_cgroup, root_file_system
+from tests.agent.runtime_place import CONTAINERD, IMAGE, OCI
 
 NODE = "n1"
-IMAGE = "test/busybox:1"
-
-
-@dataclass(frozen=True)
-class FolderConfig:
-    entrypoint: Sequence[str] | None = None
-    cmd: Sequence[str] | None = ("sh",)
-    env: Sequence[str] | None = ("FROM_IMAGE=yes",)
-    user: str = ""
-    working_dir: str = ""
-    stop_signal: str = ""
-
-
-@dataclass(frozen=True)
-class FolderImage:
-    layers: Sequence[Path]
-    config: FolderConfig = FolderConfig()
-    id: str = "sha256:" + "1" * 64
-    size_bytes: int = 1
-
-
-@dataclass
-class FolderImages:
-    """One image that is here, and a registry that gives another when it is asked."""
-
-    here: dict[str, FolderImage]
-    registry: dict[str, FolderImage] = field(default_factory=dict)
-
-    def disk_usage(self) -> DiskUsage:
-        return DiskUsage(len(self.here), len(self.here))
-
-    def ids(self) -> Sequence[str]:
-        return [image.id for image in self.here.values()]
-
-    async def remove(self, id_: str) -> None:
-        self.here = {name: image for name, image in self.here.items() if image.id != id_}
-
-    def find(self, reference: str) -> FolderImage | None:
-        if reference != reference.lower():
-            raise InvalidName(f"{reference} is no name of an image")
-        return self.here.get(reference)
-
-    async def pull(self, reference: str, secrets: Sequence[Mapping[str, bytes]]) -> FolderImage:
-        if reference not in self.registry:
-            raise PullFailure(f"{reference}: not found")
-        found = self.here[reference] = self.registry[reference]
-        return found
 
 
 @dataclass
@@ -88,6 +47,9 @@ class RealNode:
     images: FolderImages
     #: What the node's configuration says besides.
     document: Obj
+    containerd: Containerd | None = None
+    #: How often it looks.
+    measure_seconds: float = 0.5
     agent: NodeAgent | None = None
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
@@ -106,16 +68,28 @@ class RealNode:
         async def be() -> None:
             async with HttpApi(self.access) as api:
                 document = {"cgroupRoot": self.cgroup, "failCgroupV1": False, "syncFrequency": "1s", **self.document}
+                if self.containerd is not None:
+                    document["containerRuntimeEndpoint"] = self.containerd.endpoint
                 identity = NodeIdentity(name=NODE, ip="127.0.0.1")
                 settings = AgentSettings(
-                    identity=identity, root=self.root, document=document, within=self.cgroup, measure_seconds=0.5
+                    identity=identity,
+                    root=self.root,
+                    document=document,
+                    within=self.cgroup,
+                    normalise_pod=body_type_of(PODS).normalise,
+                    measure_seconds=self.measure_seconds,
                 )
-                self.agent = NodeAgent(api, settings, self.images, loopback_only("a test has none"))
+                self.agent = self._agent(api, settings)
                 ready.set()
                 await self.agent.run()
 
         self.tasks.append(asyncio.create_task(be()))
         await ready.wait()
+
+    def _agent(self, api: HttpApi, settings: AgentSettings) -> NodeAgent:
+        if self.containerd is None:
+            return NodeAgent(api, settings, conmon(self.images), loopback_only("a test has none"))
+        return NodeAgent(api, settings, behind_cri, of_the_runtime)
 
     async def measured(self, is_so: Callable[[NodeMeasurements], bool], seconds: float = 20.0) -> NodeMeasurements:
         """What the node measures, once it is so."""
@@ -154,9 +128,10 @@ class RealNode:
             async with asyncio.timeout(seconds):
                 while True:
                     self._check()
-                    last = await self.pod(name)
-                    if is_so(last):
-                        return last
+                    with suppress(NotFound):  # a mirror is made some time
+                        last = await self.pod(name)
+                        if is_so(last):
+                            return last
                     await asyncio.sleep(0.05)
         except TimeoutError:
             raise AssertionError(f"{last.get('status')}\n{await self.events(name)}") from None
@@ -195,6 +170,12 @@ class RealNode:
             said += text + ("\n" if mark == "F" else "")
         return said.splitlines()
 
+    def remains(self) -> list[str]:
+        """What the runtime has of pods."""
+        if self.containerd is not None:
+            return [*self.containerd.containers(), *map(str, self.root.glob("last-words/*"))]
+        return [str(path) for kind in ("containers", "sandboxes") for path in self.root.glob(f"{kind}/*")]
+
     def _check(self) -> None:
         for task in self.tasks:
             if task.done():
@@ -203,17 +184,29 @@ class RealNode:
 
 @asynccontextmanager
 async def real_node(
-    folder: Path, document: Obj | None = None, memory_bytes: int | None = None
+    folder: Path,
+    document: Obj | None = None,
+    memory_bytes: int | None = None,
+    measure_seconds: float = 0.5,
+    kind: str = OCI,
 ) -> AsyncIterator[RealNode]:
     """A cluster with this machine as its node, or so much of its memory; nothing of it is left when the block ends.
+    `kind` is the runtime.
 
     Nobody is evicted for a shortage unless `document`, the node's configuration, says so.
     """
     configuration = {"evictionHard": {"memory.available": "0%"}, **(document or {})}
     cgroups = Cgroups(hierarchies())
-    image = FolderImage([root_file_system(folder / "rootfs")])
+    rootfs = root_file_system(folder / "rootfs")
+    image = FolderImage([rootfs])
     parts = frozenset(("api", "controllers", "scheduler"))
-    with own_cgroup(cgroups) as cgroup, _unmounted(folder / "root", cgroups, cgroup):
+    with (
+        own_cgroup(cgroups) as cgroup,
+        _unmounted(folder / "root", cgroups, cgroup),
+        containerd(rootfs) if kind == CONTAINERD else nullcontext() as daemon,
+    ):
+        if daemon is not None:
+            daemon.load(f"docker.io/{IMAGE}", rootfs, Cmd=["sh"], Env=["FROM_IMAGE=yes"])
         if memory_bytes is not None:
             file = "memory.max" if cgroups.hierarchies.version == 2 else "memory.limit_in_bytes"
             cgroups.ensure(cgroup, {file: str(memory_bytes)})
@@ -223,7 +216,8 @@ async def real_node(
             access = dataclasses.replace(
                 load(folder / "kubeconfig"), client_certificate=identity.certificate, client_key=identity.key
             )
-            node = RealNode(running, folder, cgroup, access, FolderImages({IMAGE: image}), configuration)
+            images = FolderImages({IMAGE: image})
+            node = RealNode(running, folder, cgroup, access, images, configuration, daemon, measure_seconds)
             await node.start()
             try:
                 yield node

@@ -5,12 +5,17 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from fairlead.agent import linux
+from fairlead.agent.cgroups.hierarchies import hierarchies
 from fairlead.api.builtin import EVENTS, NODES
 from fairlead.api.objects import Obj
 from fairlead.node.evidence import RANKING, Ranking, found_in
-from tests.agent.machine import in_loop, real_containers, until
-from tests.agent.oci_node import IMAGE, NODE, FolderImage, RealNode, is_phase, is_running, manifest, real_node
+from tests.agent.folder_images import FolderImage
+from tests.agent.machine import in_loop, missing, real_containers, until
+from tests.agent.oci_node import NODE, RealNode, is_phase, is_running, manifest, real_node
+from tests.agent.runtime_place import IMAGE
 
 pytestmark = real_containers
 
@@ -139,6 +144,17 @@ async def test_short_of_memory_the_one_that_uses_more_than_it_requested_goes(tmp
         found = (await node.api.get(NODES, NODE)).obj()
         assert _condition(found, "MemoryPressure") == ("False", "KubeletHasSufficientMemory")
         assert is_running(await node.pod("modest"))
+
+
+@pytest.mark.skipif(
+    not missing() and hierarchies().version == 2, reason="MEMORY NOTICES NOT TESTED: cgroup v2 has none (S3-92)"
+)
+@in_loop
+async def test_between_two_looks_the_kernel_tells_that_memory_is_short(tmp_path: Path) -> None:
+    document = {"evictionHard": {"memory.available": "80Mi"}, "kernelMemcgNotification": True}
+    async with real_node(tmp_path, document, memory_bytes=160 * MIB, measure_seconds=600.0) as node:
+        await node.create(_holder("greedy", 100, "10Mi"))
+        assert re.match(r"The node was low on resource: memory\. ", await _evicted(node, "greedy"))
 
 
 def _holder(name: str, mib: int, request: str) -> Obj:

@@ -10,7 +10,8 @@ from fairlead.agent.measuring.rates import Rates
 from fairlead.node.stats.endpoints import answer
 from fairlead.node.stats.measurements import ContainerMeasurements, NodeMeasurements
 from tests.agent.machine import in_loop, real_containers
-from tests.agent.oci_node import IMAGE, is_running, manifest, real_node
+from tests.agent.oci_node import is_running, manifest, real_node
+from tests.agent.runtime_place import IMAGE
 
 MIB = 1 << 20
 

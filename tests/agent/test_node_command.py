@@ -27,7 +27,8 @@ from fairlead.client.http import HttpApi
 from fairlead.client.kubeconfig import load
 from tests.agent.machine import in_loop, own_cgroup, real_containers, root_file_system
 from tests.agent.network.nodes import eventually
-from tests.agent.oci_node import IMAGE, is_phase, manifest
+from tests.agent.oci_node import is_phase, manifest
+from tests.agent.runtime_place import IMAGE
 from tests.processes import fairlead_up, free_port
 
 pytestmark = real_containers

@@ -25,20 +25,21 @@ from fairlead.cli.main import main
 from tests.agent.machine import own_cgroup, real_containers, root_file_system
 from tests.agent.network.namespaces import Namespace, Wire, real
 from tests.agent.network.nodes import eventually
-from tests.agent.oci_node import IMAGE, manifest
+from tests.agent.oci_node import manifest
+from tests.agent.runtime_place import IMAGE
 from tests.processes import fairlead_up
 
 pytestmark = [real_containers, real]
 
 ADDRESS = "192.168.77.1"
-_HTTP = "busybox httpd -f -p 8080 -h /etc"
-_POLICY: Obj = {
+HTTP = "busybox httpd -f -p 8080 -h /etc"
+POLICY: Obj = {
     "apiVersion": "networking.k8s.io/v1",
     "kind": "NetworkPolicy",
     "metadata": {"name": "web"},
     "spec": {"podSelector": {"matchLabels": {"app": "web"}}, "policyTypes": ["Ingress"]},
 }
-_SERVICE: Obj = {
+SERVICE: Obj = {
     "apiVersion": "v1",
     "kind": "Service",
     "metadata": {"name": "web"},
@@ -104,13 +105,20 @@ def cluster_in(
     netns: Namespace, neighbour: Namespace, folder: Path, kubectl_path: Path, cgroup: str
 ) -> Iterator[Machine]:
     """A cluster that runs there, and is reset in the end."""
-    config, root = folder / "kubelet.yaml", folder / "node"
-    kind = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
-    config.write_text(yaml.safe_dump(kind | {"cgroupRoot": cgroup, "failCgroupV1": False}))
+    root = folder / "node"
     rootfs = root_file_system(folder / "rootfs")
     loading = ["images", "load", "--root", str(root), "--name", IMAGE, "--cmd", "sh", str(rootfs)]
     assert CliRunner().invoke(main, loading).exit_code == 0
-    options = ("--node-runtime", "oci", "--node-root", str(root), "--node-config", str(config))
+    yield from machine_with(netns, neighbour, folder, kubectl_path, cgroup, "--node-runtime", "oci")
+
+
+def machine_with(
+    netns: Namespace, neighbour: Namespace, folder: Path, kubectl_path: Path, cgroup: str, *runtime: str
+) -> Iterator[Machine]:
+    config, root = folder / "kubelet.yaml", folder / "node"
+    kind = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
+    config.write_text(yaml.safe_dump(kind | {"cgroupRoot": cgroup, "failCgroupV1": False}))
+    options = (*runtime, "--node-root", str(root), "--node-config", str(config))
     try:
         with fairlead_up(folder / "data", *options, within=within(netns)) as up:
             yield Machine(netns, neighbour, kubectl_path, up.kubeconfig)
@@ -140,10 +148,10 @@ def test_pods_of_a_cluster_have_a_network(machine: Machine) -> None:
         "livenessProbe": {"tcpSocket": {"port": 8080}, "periodSeconds": 1},
     }
     machine.create(
-        pod("web", *_HTTP.split(), **web, **probes),
+        pod("web", *HTTP.split(), **web, **probes),
         pod("asker", "sleep", "1000"),
         pod("cat", "cat", stdin=True),
-        _SERVICE,
+        SERVICE,
     )
     machine.until_ready("web", "asker", "cat")
     status = json.loads(machine.kubectl("get", "pod", "web", "-o", "json"))["status"]
@@ -165,7 +173,7 @@ def test_pods_of_a_cluster_have_a_network(machine: Machine) -> None:
         attached.stdin.flush()
         assert attached.stdout.readline() == "to and fro\n"
 
-    machine.create(_POLICY)
+    machine.create(POLICY)
     eventually(lambda: machine.fetched("asker", "http://web/hostname", seconds=1) == "")
     machine.kubectl("delete", "networkpolicy", "web")
     eventually(lambda: machine.fetched("asker", "http://web/hostname", seconds=1) == "web")

@@ -8,7 +8,8 @@ from fairlead.api.builtin import PODS
 from fairlead.api.objects import Obj
 from fairlead.api.verbs import PatchType
 from tests.agent.machine import in_loop, mounts_below, real_containers, until
-from tests.agent.oci_node import IMAGE, RealNode, is_phase, is_running, manifest, real_node
+from tests.agent.oci_node import RealNode, is_phase, is_running, manifest, real_node
+from tests.agent.runtime_place import IMAGE
 
 pytestmark = real_containers
 

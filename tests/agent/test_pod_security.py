@@ -11,7 +11,8 @@ import pytest
 from fairlead.api.objects import Obj
 from fairlead.node.sysctls import file_of, pattern_problem, sysctl_refusal
 from tests.agent.machine import in_loop, real_containers
-from tests.agent.oci_node import IMAGE, RealNode, is_phase, manifest, real_node, state
+from tests.agent.oci_node import RealNode, is_phase, manifest, real_node, state
+from tests.agent.runtime_place import IMAGE, on_each
 
 PORTS = Path("/proc/sys/net/ipv4/ip_unprivileged_port_start")
 ONCE = {"restartPolicy": "Never"}
@@ -53,10 +54,10 @@ def test_what_a_configuration_may_allow() -> None:
     assert file_of("net.ipv4.conf.eth0/1.rp_filter") == "net/ipv4/conf/eth0.1/rp_filter"
 
 
-@real_containers
+@on_each
 @in_loop
-async def test_sysctls_are_the_pods_own(tmp_path: Path) -> None:
-    async with real_node(tmp_path, {"allowedUnsafeSysctls": ["kernel.msg*"]}) as node:
+async def test_sysctls_are_the_pods_own(tmp_path: Path, kind: str) -> None:
+    async with real_node(tmp_path, {"allowedUnsafeSysctls": ["kernel.msg*"]}, kind=kind) as node:
         spec = _sysctls(net__ipv4__ip_unprivileged_port_start="81", kernel__msgmax="5000")
         files = f"{PORTS} /proc/sys/kernel/msgmax"
         assert await _said(node, "own", f"cat {files}", spec) == ["81", "5000"]
@@ -79,10 +80,10 @@ async def test_a_privileged_container_has_the_machines_devices_and_may_mount(tmp
         assert said == ["device", "mounted", "rw", "end"]
 
 
-@real_containers
+@on_each
 @in_loop
-async def test_a_seccomp_profile_of_the_machine_is_applied(tmp_path: Path) -> None:
-    async with real_node(tmp_path) as node:
+async def test_a_seccomp_profile_of_the_machine_is_applied(tmp_path: Path, kind: str) -> None:
+    async with real_node(tmp_path, kind=kind) as node:
         refused = {"names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO"}
         profile = {"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [refused]}
         (node.root / "seccomp").mkdir(parents=True)
@@ -106,10 +107,10 @@ def _reason(pod: Obj) -> str:
     return reason if reason == "CreateContainerConfigError" else ""
 
 
-@real_containers
+@on_each
 @in_loop
-async def test_a_node_may_confine_all_that_says_nothing(tmp_path: Path) -> None:
-    async with real_node(tmp_path, {"seccompDefault": True}) as node:
+async def test_a_node_may_confine_all_that_says_nothing(tmp_path: Path, kind: str) -> None:
+    async with real_node(tmp_path, {"seccompDefault": True}, kind=kind) as node:
         script = "grep Seccomp: /proc/self/status"
         assert await _said(node, "bound", script) == ["Seccomp:\t2"]
         unconfined = {"seccompProfile": {"type": "Unconfined"}}
@@ -143,10 +144,10 @@ async def test_names_of_hosts_are_as_a_pod_asks(tmp_path: Path) -> None:
         await node.told("long", "FailedCreatePodSandBox", f"{start}, {problem}")
 
 
-@real_containers
+@on_each
 @in_loop
-async def test_parts_of_volumes_go_by_variables_and_may_be_read_only_below(tmp_path: Path) -> None:
-    async with real_node(tmp_path) as node:
+async def test_parts_of_volumes_go_by_variables_and_may_be_read_only_below(tmp_path: Path, kind: str) -> None:
+    async with real_node(tmp_path, kind=kind) as node:
         env = [{"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]
         volumes = [{"name": "v", "emptyDir": {}}, {"name": "host", "hostPath": {"path": str(tmp_path)}}]
         mounts = [

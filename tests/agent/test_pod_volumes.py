@@ -13,8 +13,9 @@ from fairlead.agent.volumes.payload import Owner, PayloadFile, write_payload
 from fairlead.agent.volumes.subpaths import OutsideOfVolume, mount_subpath
 from fairlead.api.builtin import CONFIG_MAPS, SECRETS
 from fairlead.api.objects import Obj
+from tests.agent.folder_images import FolderImage
 from tests.agent.machine import in_loop, real_containers
-from tests.agent.oci_node import NODE, FolderImage, is_phase, manifest, real_node
+from tests.agent.oci_node import NODE, is_phase, manifest, real_node
 
 
 def _task(name: str, script: str, volumes: list[Obj], mounts: list[Obj], **more: Any) -> Obj:

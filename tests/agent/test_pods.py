@@ -5,15 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from fairlead.api.builtin import NODES
-from tests.agent.machine import in_loop, mounts_below, real_containers, until
-from tests.agent.oci_node import IMAGE, NODE, is_phase, is_running, manifest, real_node, state
+from tests.agent.machine import in_loop, mounts_below, until
+from tests.agent.oci_node import NODE, is_phase, is_running, manifest, real_node, state
+from tests.agent.runtime_place import IMAGE, OCI, on_each
 
-pytestmark = real_containers
+pytestmark = on_each
 
 
 @in_loop
-async def test_a_pod_runs_says_something_and_completes(tmp_path: Path) -> None:
-    async with real_node(tmp_path) as node:
+async def test_a_pod_runs_says_something_and_completes(tmp_path: Path, kind: str) -> None:
+    async with real_node(tmp_path, kind=kind) as node:
         script = "echo hello $FROM_IMAGE; hostname; echo -n done > /dev/termination-log"
         await node.create(manifest("task", "sh", "-c", script, spec={"restartPolicy": "Never"}))
         pod = await node.until("task", is_phase("Succeeded"))
@@ -21,15 +22,15 @@ async def test_a_pod_runs_says_something_and_completes(tmp_path: Path) -> None:
         assert (ended["exitCode"], ended["reason"], ended["message"]) == (0, "Completed", "done")
         assert node.log("task") == ["hello yes", "task"]
         assert state(pod)["imageID"].startswith("sha256:")
-        assert state(pod)["containerID"].startswith("fairlead-oci://")
+        assert state(pod)["containerID"].startswith("fairlead-oci://" if kind == OCI else "containerd://")
         registered = (await node.api.get(NODES, NODE)).obj()
         ready = registered["status"]["conditions"][-1]
         assert (ready["type"], ready["status"]) == ("Ready", "True")
 
 
 @in_loop
-async def test_a_crashing_container_is_restarted_with_back_off(tmp_path: Path) -> None:
-    async with real_node(tmp_path) as node:
+async def test_a_crashing_container_is_restarted_with_back_off(tmp_path: Path, kind: str) -> None:
+    async with real_node(tmp_path, kind=kind) as node:
         await node.create(manifest("crash", "sh", "-c", "echo run; exit 3"))
         pod = await node.until("crash", lambda pod: state(pod).get("restartCount", 0) >= 1)
         last = state(pod)["lastState"]["terminated"]
@@ -42,8 +43,8 @@ async def test_a_crashing_container_is_restarted_with_back_off(tmp_path: Path) -
 
 
 @in_loop
-async def test_the_kernel_kills_what_exceeds_its_limit(tmp_path: Path) -> None:
-    async with real_node(tmp_path) as node:
+async def test_the_kernel_kills_what_exceeds_its_limit(tmp_path: Path, kind: str) -> None:
+    async with real_node(tmp_path, kind=kind) as node:
         hog = manifest("hog", "sh", "-c", "x=a; while true; do x=$x$x; done", spec={"restartPolicy": "Never"})
         hog["spec"]["containers"][0]["resources"] = {"limits": {"memory": "16Mi"}}
         await node.create(hog)
@@ -53,8 +54,8 @@ async def test_the_kernel_kills_what_exceeds_its_limit(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_a_deleted_pod_gets_its_signal_and_leaves_nothing(tmp_path: Path) -> None:
-    async with real_node(tmp_path) as node:
+async def test_a_deleted_pod_gets_its_signal_and_leaves_nothing(tmp_path: Path, kind: str) -> None:
+    async with real_node(tmp_path, kind=kind) as node:
         script = "trap 'echo bye > /said/bye; exit 0' TERM; while true; do sleep 0.05; done"
         said = tmp_path / "said"
         volumes = [{"name": "said", "hostPath": {"path": str(said), "type": "DirectoryOrCreate"}}]
@@ -64,14 +65,14 @@ async def test_a_deleted_pod_gets_its_signal_and_leaves_nothing(tmp_path: Path) 
         await node.delete("web", grace=20)
         await node.gone("web")
         assert (said / "bye").read_text() == "bye\n"
-        assert not list((node.root / "containers").iterdir()) and not list((node.root / "sandboxes").iterdir())
+        assert node.remains() == []
         await until(lambda: not list(node.root.glob("logs/*")))
-        assert mounts_below(node.root) == [node.root]
+        assert mounts_below(node.root) == ([node.root] if kind == OCI else [])
 
 
 @in_loop
-async def test_what_does_not_listen_is_killed_when_its_time_is_over(tmp_path: Path) -> None:
-    async with real_node(tmp_path) as node:
+async def test_what_does_not_listen_is_killed_when_its_time_is_over(tmp_path: Path, kind: str) -> None:
+    async with real_node(tmp_path, kind=kind) as node:
         await node.create(manifest("deaf", "sh", "-c", "trap '' TERM; while true; do sleep 0.05; done"))
         await node.until("deaf", is_running)
         await node.delete("deaf", grace=2)
@@ -79,14 +80,18 @@ async def test_what_does_not_listen_is_killed_when_its_time_is_over(tmp_path: Pa
 
 
 @in_loop
-async def test_a_new_agent_adopts_what_runs_and_sees_what_ended(tmp_path: Path) -> None:
-    async with real_node(tmp_path) as node:
+async def test_a_new_agent_adopts_what_runs_and_sees_what_ended(tmp_path: Path, kind: str) -> None:
+    async with real_node(tmp_path, kind=kind) as node:
         await node.create(manifest("web", "sleep", "1000"))
-        await node.create(manifest("task", "sh", "-c", "sleep 1; exit 4", spec={"restartPolicy": "Never"}))
+        said = tmp_path / "said"
+        volumes = [{"name": "said", "hostPath": {"path": str(said), "type": "DirectoryOrCreate"}}]
+        mounts = [{"name": "said", "mountPath": "/said"}]
+        spec = {"restartPolicy": "Never", "volumes": volumes}
+        await node.create(manifest("task", "sh", "-c", "sleep 1; : > /said/x; exit 4", spec=spec, volumeMounts=mounts))
         before = state(await node.until("web", is_running))
         await node.until("task", is_running)
         await node.stop()
-        await until(lambda: any(node.root.glob("containers/*/exits/*")))
+        await until((said / "x").exists)
         await node.start()
         pod = await node.until("task", is_phase("Failed"))
         assert state(pod)["state"]["terminated"]["exitCode"] == 4
@@ -96,21 +101,20 @@ async def test_a_new_agent_adopts_what_runs_and_sees_what_ended(tmp_path: Path) 
 
 
 @in_loop
-async def test_a_pod_that_went_while_no_agent_was_there_is_torn_down(tmp_path: Path) -> None:
-    async with real_node(tmp_path) as node:
+async def test_a_pod_that_went_while_no_agent_was_there_is_torn_down(tmp_path: Path, kind: str) -> None:
+    async with real_node(tmp_path, kind=kind) as node:
         await node.create(manifest("web", "sleep", "1000"))
         await node.until("web", is_running)
         await node.stop()
         await node.delete("web", grace=0)
         await node.gone("web")
         await node.start()
-        await until(lambda: not list((node.root / "sandboxes").iterdir()))
-        assert not list((node.root / "containers").iterdir())
+        await until(lambda: not node.remains())
 
 
 @in_loop
-async def test_init_containers_sidecars_and_the_end_of_both(tmp_path: Path) -> None:
-    async with real_node(tmp_path) as node:
+async def test_init_containers_sidecars_and_the_end_of_both(tmp_path: Path, kind: str) -> None:
+    async with real_node(tmp_path, kind=kind) as node:
         shared = [{"name": "shared", "mountPath": "/shared"}]
         common = {"image": IMAGE, "volumeMounts": shared}
         init = [
@@ -131,27 +135,8 @@ async def test_init_containers_sidecars_and_the_end_of_both(tmp_path: Path) -> N
 
 
 @in_loop
-async def test_images_are_pulled_and_missing_ones_are_told_of(tmp_path: Path) -> None:
-    async with real_node(tmp_path) as node:
-        node.images.registry["far/away:1"] = node.images.here[IMAGE]
-        await node.create(manifest("pulled", "sleep", "1000", image="far/away:1"))
-        await node.create(manifest("missing", "true", image="no/where:1"))
-        await node.create(manifest("never", "true", image="no/where:1", imagePullPolicy="Never"))
-        await node.until("pulled", is_running)
-        await node.told("pulled", "Started", "Container started")
-        told = [reason for reason, _ in await node.events("pulled") if "Schedul" not in reason]
-        assert told == ["Pulling", "Pulled", "Created", "Started"]
-
-        def waits(reason: str):  # type: ignore[no-untyped-def]
-            return lambda pod: state(pod).get("state", {}).get("waiting", {}).get("reason") == reason
-
-        await node.until("missing", waits("ImagePullBackOff"))
-        await node.until("never", waits("ErrImageNeverPull"))
-
-
-@in_loop
-async def test_a_program_that_does_not_exist_is_a_start_error(tmp_path: Path) -> None:
-    async with real_node(tmp_path) as node:
+async def test_a_program_that_does_not_exist_is_a_start_error(tmp_path: Path, kind: str) -> None:
+    async with real_node(tmp_path, kind=kind) as node:
         await node.create(manifest("bad", "/no/such/program", spec={"restartPolicy": "Never"}))
         pod = await node.until("bad", is_phase("Failed"))
         ended = state(pod)["state"]["terminated"]
@@ -160,8 +145,8 @@ async def test_a_program_that_does_not_exist_is_a_start_error(tmp_path: Path) ->
 
 
 @in_loop
-async def test_a_field_that_this_node_does_not_honour_is_named(tmp_path: Path) -> None:
-    async with real_node(tmp_path) as node:
+async def test_a_field_that_this_node_does_not_honour_is_named(tmp_path: Path, kind: str) -> None:
+    async with real_node(tmp_path, kind=kind) as node:
         volumes = [{"name": "far", "nfs": {"server": "s", "path": "/"}}]
         await node.create(manifest("odd", "true", spec={"volumes": volumes}))
         pod = await node.until("odd", is_phase("Failed"))
@@ -170,8 +155,8 @@ async def test_a_field_that_this_node_does_not_honour_is_named(tmp_path: Path) -
 
 
 @in_loop
-async def test_a_deadline_ends_a_pod(tmp_path: Path) -> None:
-    async with real_node(tmp_path) as node:
+async def test_a_deadline_ends_a_pod(tmp_path: Path, kind: str) -> None:
+    async with real_node(tmp_path, kind=kind) as node:
         await node.create(manifest("long", "sleep", "1000", spec={"activeDeadlineSeconds": 1}))
         pod = await node.until("long", is_phase("Failed"))
         assert pod["status"]["reason"] == "DeadlineExceeded"

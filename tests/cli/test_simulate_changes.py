@@ -179,4 +179,7 @@ def test_what_namespaces_deserve_and_use_is_told_where_an_arbitrator_divides(tmp
     shares = {entry["namespace"]: entry["deserved"] for entry in after["fairness"]}
     assert shares["one"] == pytest.approx(0.75, abs=0.01)
     assert shares["two"] == pytest.approx(0.25, abs=0.01)
+    one = next(entry for entry in after["fairness"] if entry["namespace"] == "one")
+    assert len(one["deserved_over_time"]) == len(one["used_over_time"]) == 24
+    assert one["deserved_over_time"][-1] == pytest.approx(0.75, abs=0.01)
     assert "50% → 7" in simulated(str(path), "-q", *arguments, duration="5m").stdout

@@ -11,16 +11,17 @@ import pytest
 from fairlead.api.builtin import PERSISTENT_VOLUME_CLAIMS as CLAIMS
 from fairlead.api.builtin import PERSISTENT_VOLUMES as VOLUMES
 from fairlead.api.builtin import PODS, STORAGE_CLASSES
+from fairlead.api.builtin import VOLUME_ATTRIBUTES_CLASSES as ATTRIBUTES_CLASSES
 from fairlead.api.objects import Obj
 from fairlead.controllers.persistentvolume import ClaimBinder, VolumeKeeper
-from fairlead.controllers.volumes import ClaimProtection, VolumeProtection
+from fairlead.controllers.volumes import AttributesClassProtection, ClaimProtection, VolumeProtection
 from tests.controllers.cluster import Cluster, run
 
 LATE = {"volumeBindingMode": "WaitForFirstConsumer"}
 
 
 def live(test: Callable[[Cluster], Awaitable[None]]) -> None:
-    run(test, ClaimBinder, VolumeKeeper, ClaimProtection, VolumeProtection)
+    run(test, ClaimBinder, VolumeKeeper, ClaimProtection, VolumeProtection, AttributesClassProtection)
 
 
 def claim(name: str, size: str = "1Gi", **spec: Any) -> Obj:
@@ -269,6 +270,45 @@ def test_a_volume_that_nobody_has_can_be_deleted() -> None:
         await asyncio.sleep(1)
         await cluster.delete(VOLUMES, "v")
         assert await phases(cluster) == {}
+
+    live(check)
+
+
+def attributes_class(name: str) -> Obj:
+    return {"metadata": {"name": name}, "driverName": "example.com", "parameters": {"iops": "100"}}
+
+
+def test_a_class_of_attributes_stays_until_the_last_claim_and_volume_that_name_it_have_gone() -> None:
+    async def check(cluster: Cluster) -> None:
+        named = {"volumeAttributesClassName": "gold"}
+        csi: dict[str, Any] = {
+            "csi": {"driver": "example.com", "volumeHandle": "v"},
+            "storageClassName": "disks",
+        } | named
+        wanting = claim("c") | {"spec": claim("c")["spec"] | named | {"storageClassName": "other"}}
+        await made(cluster, (ATTRIBUTES_CLASSES, attributes_class("gold")), (VOLUMES, volume("v", **csi)))
+        await made(cluster, (CLAIMS, wanting))
+        await cluster.delete(ATTRIBUTES_CLASSES, "gold")
+        await asyncio.sleep(1)
+        told = await cluster.get(ATTRIBUTES_CLASSES, "gold")
+        assert told and told["metadata"]["finalizers"] == ["kubernetes.io/vac-protection"]
+        await cluster.delete(CLAIMS, "c")
+        await asyncio.sleep(1)
+        assert await cluster.get(ATTRIBUTES_CLASSES, "gold")  # the volume has it still
+        await cluster.delete(VOLUMES, "v")
+        await asyncio.sleep(1)
+        assert await cluster.all(ATTRIBUTES_CLASSES) == []
+
+    live(check)
+
+
+def test_a_class_of_attributes_that_nobody_names_can_be_deleted() -> None:
+    async def check(cluster: Cluster) -> None:
+        await made(cluster, (ATTRIBUTES_CLASSES, attributes_class("gold")), (CLAIMS, claim("c")))
+        await asyncio.sleep(1)
+        await cluster.delete(ATTRIBUTES_CLASSES, "gold")
+        await asyncio.sleep(1)
+        assert await cluster.all(ATTRIBUTES_CLASSES) == []
 
     live(check)
 

@@ -37,5 +37,5 @@ def _outcome(name: str, hostile: str, *, is_lost: bool = False) -> Outcome:
         disruptions={LOST: 1} if is_lost else {},
         oom_kills=0,
         steps=[StepDone(BEGAN + HOUR, "remove node node-1")] if is_lost else [],
-        fairness=[Fairness("shop", 0.5, 0.25)],
+        fairness=[Fairness("shop", 0.5, 0.25, [0.4, 0.6], [0.2, 0.3])],
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any
 
 import pytest
@@ -137,3 +139,59 @@ def test_every_text_is_read_or_refused(tokens: list[str]) -> None:
         list(documents("".join(tokens).encode()))
     except MalformedYaml as error:
         assert str(error).startswith("yaml: ")
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=6),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+)  # fmt: skip
+_SEPARATORS = st.sampled_from([(",", ":"), (", ", ": "), (",\n\t", ":\t"), (",", " :"), (",", "\n:")])
+
+
+@given(st.dictionaries(st.text(max_size=4), _JSON, max_size=3), st.booleans(), _SEPARATORS)
+def test_json_says_the_same_as_the_yaml_that_it_is(value: Any, is_ascii: bool, separators: tuple[str, str]) -> None:
+    assert_read_as_yaml(json.dumps(value, ensure_ascii=is_ascii, separators=separators).encode())
+
+
+_JSON_TOKENS = [
+    *('{"a"', ":", " :", '"a"', '"b":', '"\\"x\\":"', '"\\u003a"', '"\\/"', '"<<":', '"\x7f"', "{", "}", "[", "]", ","),
+    *("-0", "1.0", "1e400", "12345678901234567890", "0.1E1", "null", "true", "\n", "\t", "&a ", "*a"),
+]
+
+
+@given(st.lists(st.sampled_from(_JSON_TOKENS), max_size=12))
+def test_what_looks_like_json_says_the_same_as_the_yaml_that_it_is(tokens: list[str]) -> None:
+    assert_read_as_yaml(("{" + "".join(tokens)).encode())
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"a":1,"a":2}',
+        b'{"a":1,"a" :":"}',
+        b'{"a":":","a" :1}',
+        b'{"' + b"k" * 1100 + b'":1}',
+        b'{"a":' * 199 + b"{}" + b"}" * 199,
+        b'{"a":' * 200 + b"{}" + b"}" * 200,
+        b'{"a":[' * 100 + b"]}" * 100,
+        b'{"a":[' * 100_000,
+        b'{"a":"\\ud83d\\ude00"}',
+        b'{"a":1}{"b":2}',
+        b'{"a":1}\n---\n{"b":2}',
+        b'{"a":1} # ',
+    ],
+)
+def test_where_json_and_yaml_differ_it_is_yaml(body: bytes) -> None:
+    assert_read_as_yaml(body)
+
+
+def assert_read_as_yaml(body: bytes) -> None:
+    """`documents` reads YAML alone."""
+    try:
+        expected = repr(next(documents(body), (None, [])))
+    except MalformedYaml as error:
+        with pytest.raises(MalformedYaml, match=f"^{re.escape(str(error))}$"):
+            parse(body)
+    else:
+        assert repr(parse(body)) == expected

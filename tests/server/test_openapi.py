@@ -185,6 +185,13 @@ def test_every_parameter_is_described() -> None:
             assert parameter["in"] == "body" or parameter["description"], (path, parameter["name"])
 
 
+def test_what_selects_and_what_watches_is_described_as_kubectls_own_tests_look_for_it() -> None:
+    parameters = document("v2")["paths"]["/api/v1/namespaces/{namespace}/pods"]["get"]["parameters"]
+    told = {parameter["name"]: parameter["description"] for parameter in parameters}
+    assert "list of returned" in told["labelSelector"]
+    assert "Watch for changes to the described resources" in told["watch"]
+
+
 def _references(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
         if isinstance(value.get("$ref"), str):

@@ -63,8 +63,8 @@ def test_pods_that_use_exactly_what_they_request_have_equal_scores() -> None:
     """SC-55: S3-88. The size of the request is no advantage."""
 
     async def check(world: World) -> None:
-        await world.pod("c1", {"memory": "1Gi"}, requests={"memory": "1Gi"})
-        await world.pod("c2", {"memory": "4Gi"}, requests={"memory": "4Gi"})
+        await world.pod("c1", {"memory": "1Gi"}, requests={"memory": "1Gi"}, restartPolicy="Never")
+        await world.pod("c2", {"memory": "4Gi"}, requests={"memory": "4Gi"}, restartPolicy="Never")
         await asyncio.sleep(11)
         await world.system(memory="5200Mi")  # 80Mi too much
         await asyncio.sleep(2)

@@ -1,6 +1,7 @@
 """The agent of this machine: a node of a cluster, whose pods run here.
 
-    plan (limits, allocatable) ─▶ adopt what runs ─▶ register ─▶ lease, status, pods, QoS cgroups, beside each other
+    plan (limits, allocatable) ─▶ adopt what runs ─▶ pods of files, QoS cgroups, eviction, beside each other
+                                                  └▶ register ─▶ lease, status, pods of the API server
 
 Stopping it stops nothing that it started.
 """
@@ -19,27 +20,30 @@ from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.cgroups.probes import least_oom_score_adj
 from fairlead.agent.claims import claim
 from fairlead.agent.eviction import Evictions
-from fairlead.agent.images_seam import Images
 from fairlead.agent.kubelet_api.kept_certificate import KeptCertificate
 from fairlead.agent.kubelet_api.serving import serving_kubelet
 from fairlead.agent.kubelet_port import Serving, serving_of
 from fairlead.agent.lease import Lease
 from fairlead.agent.machine import machine
-from fairlead.agent.measuring.machine import ROOT, memory_bytes
+from fairlead.agent.measuring.machine import ROOT, cpus, memory_bytes
 from fairlead.agent.measuring.measurer import Measurer
+from fairlead.agent.memory_notices import MemoryNotices
 from fairlead.agent.network_choice import Networking
 from fairlead.agent.network_seam import NetworkFailed
 from fairlead.agent.node_object import NodeIdentity, NodeObject
 from fairlead.agent.pods.events import PodEvents
 from fairlead.agent.pods.log_rotation import LogPolicy, LogRotation
+from fairlead.agent.pods.node_pods import NodePods
 from fairlead.agent.pods.place import Place
 from fairlead.agent.pods.sources import Sources
 from fairlead.agent.pods.streams import RealPodStreams
 from fairlead.agent.pods.worker import PodWorker
 from fairlead.agent.reclaiming import Reclaimer
+from fairlead.agent.runtime_choice import Ground, Runtimes
 from fairlead.agent.runtimes.base import State
-from fairlead.agent.runtimes.oci.keeper import find_programs
-from fairlead.agent.runtimes.oci.runtime import OciRuntime
+from fairlead.agent.static_pods.manifests import Normalise
+from fairlead.agent.static_pods.mirrors import Mirrors
+from fairlead.agent.static_pods.static_pods import FOLDER, StaticPods
 from fairlead.api.builtin import NODES, PODS, SERVICES
 from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
@@ -59,7 +63,8 @@ from fairlead.node.configuration.errors import Stage, StartupError
 from fairlead.node.configuration.load import Configured, configure
 from fairlead.node.declared_features import declared_features
 from fairlead.node.eviction.manager import MONITORING_SECONDS
-from fairlead.node.eviction.settings import eviction_settings
+from fairlead.node.eviction.settings import EvictionSettings, eviction_settings
+from fairlead.node.eviction.signals import Signal
 from fairlead.node.oom import EXEMPT
 from fairlead.node.plan import NodeEvent, class_cgroups, node_plan
 from fairlead.node.startup import start_settings
@@ -86,6 +91,8 @@ class AgentSettings:
     flags: Sequence[str] = ()
     #: The cgroup that is the machine: with a memory limit of its own, a node that leaves the rest of the machine alone.
     within: str = ROOT
+    #: How manifests of static pods are brought into normal form.
+    normalise_pod: Normalise
     #: How often the node measures what it uses; a kubelet leaves no choice, tests are in a hurry.
     measure_seconds: float = MONITORING_SECONDS
 
@@ -93,22 +100,28 @@ class AgentSettings:
 class NodeAgent:
     """Use `run`; StartupError for what a kubelet would not start with."""
 
-    def __init__(self, api: Api, settings: AgentSettings, images: Images, networking: Networking) -> None:
+    def __init__(self, api: Api, settings: AgentSettings, runtimes: Runtimes, networking: Networking) -> None:
         identity, root = settings.identity, settings.root
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._api, self._identity = api, identity
         self._cgroups = Cgroups(hierarchies())
+        self._normalise_pod = settings.normalise_pod
         self._within, self._measure_seconds = settings.within, settings.measure_seconds
-        self._machine = replace(machine(root), memory_bytes=memory_bytes(self._cgroups, settings.within))
+        self._machine = replace(
+            machine(root),
+            cpus=cpus(self._cgroups, settings.within),
+            memory_bytes=memory_bytes(self._cgroups, settings.within),
+        )
         self._configured = _configured(settings, self._cgroups.hierarchies.version)
         config = self._configured.configuration
         self._plan = node_plan(self._configured, self._machine)
         least = least_oom_score_adj()
         keepers = path_of((*kubepods(config.cgroup_root)[:-1], KEEPERS), CgroupDriver.CGROUPFS)
-        self._runtime = OciRuntime(root, find_programs(), self._cgroups, keepers, least)
+        ground = Ground(root, self._cgroups, keepers, least, config.container_runtime_endpoint)
+        self._runtime, self._images = runtimes(ground)
         self._log_rotation = LogRotation(self._runtime, LogPolicy.of(config))
         self._recorder = EventRecorder(api, "kubelet", host=identity.name)
-        self._images, self._network, self._root = images, networking(config), root
+        self._network, self._root = networking(config), root
         self._network_failure = ""
         self._least_oom_score_adj = least
         self._keepers, self._document = keepers, settings.document
@@ -140,47 +153,58 @@ class NodeAgent:
         services = Informer(self._api, SERVICES, Service)
         pods = Informer(self._api, PODS, Pod, fields=f"spec.nodeName={self._identity.name}")
         place = self._place(services)
+        statics = self._static_pods()
         worker = PodWorker(
-            self._api,
             place,
-            pods,
-            lambda: nodes.get(self._identity.name),
+            NodePods(self._api, pods, statics),
+            lambda: nodes.get(self._identity.name) or node.initial(),
             lambda: self._pressures(),
             self._look.set,
         )
         measurer = self._measurer(place, worker)
         self._measured = lambda: measurer.last
-        evictions = Evictions(
-            eviction_settings(config), worker, measurer, Reclaimer(place, worker), node.look_again, node.tell
-        )
+        settings, reclaimer = eviction_settings(config), Reclaimer(place, worker)
+        notices = self._memory_notices(settings)
+        evictions = Evictions(settings, worker, measurer, reclaimer, notices, node.look_again, node.tell)
         self._pressures = lambda: evictions.pressures
-        await node.register()
-        self.registered.set()
-        node.tell(_STARTING, *self._plan.events)
-        lease = Lease(self._api, self._identity.name, node.uid, config.node_lease_duration_seconds)
+        mirrors = Mirrors(self._api, self._identity.name, lambda: node.uid, statics)
+        await statics.look()
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._recorder.run(), name="events")
-                group.create_task(nodes.run(), name="own node")
                 group.create_task(self._connect(node), name="network")
+                group.create_task(statics.run(), name="static pods")
                 group.create_task(services.run(), name="services")
-                await nodes.synced()
-                await services.synced()
-                group.create_task(pods.run(), name="own pods")
-                group.create_task(lease.run(), name="lease")
-                frequencies = config.node_status_update_frequency, config.node_status_report_frequency
-                group.create_task(node.run(*frequencies), name="node status")
+                group.create_task(self._runtime.run(), name="runtime")
                 group.create_task(worker.run(), name="pods")
                 group.create_task(self._log_rotation.run(), name="log rotation")
                 group.create_task(self._correct(worker), name="QoS cgroups")
                 group.create_task(measurer.run(), name="folders")
                 group.create_task(evictions.run(self._measure_seconds), name="evictions")
+                await node.register()
+                self.registered.set()
+                node.tell(_STARTING, *self._plan.events)
+                group.create_task(nodes.run(), name="own node")
+                lease = Lease(self._api, self._identity.name, node.uid, config.node_lease_duration_seconds)
+                group.create_task(lease.run(), name="lease")
+                frequencies = config.node_status_update_frequency, config.node_status_report_frequency
+                group.create_task(node.run(*frequencies), name="node status")
                 if self._serving is not None:
                     streams = RealPodStreams(worker, place, self._document, self._measured)
                     group.create_task(self._serve(self._serving, streams))
+                await nodes.synced()
+                await services.synced()
+                group.create_task(pods.run(), name="own pods")
+                group.create_task(mirrors.run(pods), name="mirrors of static pods")
         finally:
             await worker.close()
             self._runtime.close()
+
+    def _static_pods(self) -> StaticPods:
+        config = self._configured.configuration
+        path = Path(config.static_pod_path) if config.static_pod_path else None
+        kept, name = self._root / FOLDER, self._identity.name
+        return StaticPods(path, kept, name, self._normalise_pod, config.file_check_frequency)
 
     async def _connect(self, node: NodeObject) -> None:
         """The network of pods, until cancelled. A node without is not ready, and goes on with what runs."""
@@ -219,6 +243,12 @@ class NodeAgent:
         system = {"runtime": self._keepers, "pods": self._kubepods}
         return Measurer(place, self._within, system, lambda: worker.real_pods, self._measure_seconds)
 
+    def _memory_notices(self, settings: EvictionSettings) -> MemoryNotices:
+        """The kernel tells, if the configuration wants it to; on version 2 it cannot, which was said at the start."""
+        is_told = self._configured.configuration.kernel_memcg_notification and self._configured.cgroup_version == 1
+        watched = {Signal.MEMORY: self._within, Signal.ALLOCATABLE_MEMORY: self._kubepods}
+        return MemoryNotices(self._cgroups, watched, settings.thresholds if is_told else ())
+
     def _place(self, services: Iterable[Service]) -> Place:
         config = self._configured.configuration
         return Place(
@@ -251,7 +281,7 @@ class NodeAgent:
         warnings = list(self._network.problems)
         if (least := self._least_oom_score_adj) > EXEMPT:
             warnings.append(f"this machine refuses an oom_score_adj below {least}; containers get that instead")
-        errors = [self._network_failure] if self._network_failure else ()
+        errors = [problem for problem in (self._runtime.problem, self._network_failure) if problem]
         return NodeHealth(self._pressures(), errors=errors, warnings=warnings)
 
     def _enforce(self) -> None:
@@ -284,8 +314,8 @@ def _configured(settings: AgentSettings, cgroup_version: int) -> Configured:
     configured = configure(document, settings.flags, cgroup_version=cgroup_version)
     if configured.configuration.cgroup_driver != CgroupDriver.CGROUPFS:
         raise StartupError(Stage.START, "cgroupDriver systemd is not supported by this agent; say cgroupfs")
-    if configured.configuration.static_pod_path or configured.configuration.static_pod_url:
-        raise StartupError(Stage.START, "static pods are not supported by this agent; leave out staticPodPath")
+    if configured.configuration.static_pod_url:
+        raise StartupError(Stage.START, "staticPodURL is not supported by this agent; say staticPodPath")
     if problem := pattern_problem(configured.configuration.allowed_unsafe_sysctls):
         raise StartupError(Stage.START, problem)
     if not configured.configuration.cgroups_per_qos:

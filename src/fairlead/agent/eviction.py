@@ -12,8 +12,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Final
 
 from fairlead.agent.measuring.measurer import Measurer
+from fairlead.agent.memory_notices import MemoryNotices
 from fairlead.agent.pods.worker import PodWorker
 from fairlead.agent.reclaiming import Reclaimer
 from fairlead.api.event_types import WARNING
@@ -37,6 +40,9 @@ from fairlead.node.pod_lifecycle import PodKill
 from fairlead.node.stats.measurements import NodeMeasurements
 from fairlead.runtime.clock import monotonic, now
 
+#: Who goes back and forth over a threshold has the node look no more often.
+_BETWEEN_NOTICES_SECONDS: Final = 1.0
+
 log = logging.getLogger(__name__)
 
 
@@ -49,9 +55,11 @@ class Evictions:
         worker: PodWorker,
         measurer: Measurer,
         reclaimer: Reclaimer,
+        notices: MemoryNotices,
         pressed: Callable[[], None],
         tell: Callable[[NodeEvent], None],
     ) -> None:
+        self._notices = notices
         self._settings, self._worker, self._measurer = settings, worker, measurer
         self._reclaimer, self._pressed, self._tell = reclaimer, pressed, tell
         self._state = EvictionState()
@@ -64,16 +72,28 @@ class Evictions:
         return self._state.conditions
 
     async def run(self, seconds: float) -> None:
-        """Measure and look so often; until cancelled."""
-        while True:
-            try:
-                await self._look()
-            except OSError as error:
-                log.warning("what this node is short of cannot be found out, trying again: %s", error)
-            await asyncio.sleep(seconds)
+        """Measure and look so often, and when the kernel tells that memory is short; until cancelled."""
+        try:
+            while True:
+                try:
+                    await self._look()
+                except OSError as error:
+                    log.warning("what this node is short of cannot be found out, trying again: %s", error)
+                await self._next_look(seconds)
+        finally:
+            self._notices.close()
+
+    async def _next_look(self, seconds: float) -> None:
+        least = min(seconds, _BETWEEN_NOTICES_SECONDS)
+        await asyncio.sleep(least)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds - least):
+                await self._notices.noticed.wait()
+        self._notices.noticed.clear()
 
     async def _look(self) -> None:
         measured = await self._measurer.measure()
+        self._notices.set(measured)
         await self._reclaimer.notice()
         if monotonic() < self._wait_until and self._doomed & self._worker.admitted_uids:
             return  # what they use is there again only when they are gone

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +17,7 @@ from fairlead.agent.network.cni import configuration
 from fairlead.agent.network.dns.resolv_conf import Naming
 from fairlead.agent.network.pod_network import PodNetwork as OwnNetwork
 from fairlead.agent.network.settings import DEFAULT_DOMAIN, NetworkSettings
-from fairlead.agent.network_seam import LoopbackOnly, PodNetwork
+from fairlead.agent.network_seam import LoopbackOnly, NetworkOfRuntime, PodNetwork
 from fairlead.api.verbs import Api
 from fairlead.client.informer import Informers
 from fairlead.node.configuration.settings import KubeletConfiguration
@@ -42,8 +43,18 @@ def loopback_only(why: str) -> Networking:
     return lambda config: LoopbackOnly(_naming(config), why)
 
 
-def networking(kind: ClusterNetwork, node_name: str, root: Path, api: Api | None) -> Networking:
-    """`api` is in the name of the network (network/permissions.py), which reads what runs on other nodes, too."""
+def of_the_runtime(config: KubeletConfiguration) -> PodNetwork:
+    """The container runtime has one."""
+    return NetworkOfRuntime(_naming(config))
+
+
+def networking(
+    kind: ClusterNetwork, node_name: str, root: Path, api: Api | None, *, is_cri: bool = False
+) -> Networking:
+    """`api` is in the name of the network (network/permissions.py), which reads what runs on other nodes, too. A
+    runtime behind CRI attaches pods itself."""
+    if is_cri:
+        return _beside_cri(kind, node_name, root, api)
     if kind is ClusterNetwork.NONE:
         conflist = configuration.installed()
         if conflist is None:
@@ -54,6 +65,23 @@ def networking(kind: ClusterNetwork, node_name: str, root: Path, api: Api | None
     if missing := missing_packages():
         return loopback_only(f"apt-get install {' '.join(missing)}")
     return lambda config: OwnNetwork(_settings(config, node_name, root), Informers(api))
+
+
+def _beside_cri(kind: ClusterNetwork, node_name: str, root: Path, api: Api | None) -> Networking:
+    from fairlead.agent.runtimes.cri.network import announce  # gRPC is for those alone who use it
+
+    if kind is ClusterNetwork.NONE:
+        return of_the_runtime
+    if api is None or (missing := missing_packages()):
+        needs = "--network-kubeconfig" if api is None else f"apt-get install {' '.join(missing)}"
+        problem = f"pods have the network of the container runtime, without services and policies: that takes {needs}"
+        return lambda config: NetworkOfRuntime(_naming(config), [problem])
+    folder = root / FOLDER
+    return lambda config: OwnNetwork(
+        _settings(config, node_name, root),
+        Informers(api),
+        partial(announce, endpoint=config.container_runtime_endpoint, root=folder),
+    )
 
 
 def missing_packages() -> list[str]:

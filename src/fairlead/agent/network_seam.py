@@ -40,6 +40,19 @@ class PodNetwork(Protocol):
         """The addresses of the pod, the primary one first; for one that is attached already, those that it has."""
         ...
 
+    async def join(
+        self,
+        addresses: Sequence[str],
+        netns_path: str,
+        namespace: str,
+        name: str,
+        uid: str,
+        container_id: str,
+        host_ports: Iterable[HostPort],
+    ) -> None:
+        """A pod that the container runtime has attached; its ports lead to it, and its policies are in force then."""
+        ...
+
     async def detach(self, container_id: str) -> None:
         """Nothing happens to one that is not attached."""
         ...
@@ -51,6 +64,44 @@ class PodNetwork(Protocol):
     def resolv_conf(self, policy: str, config: DnsConfig | None, *, namespace: str, host_network: bool) -> str:
         """What /etc/resolv.conf of a pod says, by its `dnsPolicy` and `dnsConfig`."""
         ...
+
+
+class NetworkOfRuntime:
+    """The runtime attaches pods to a network of its own, as under a kubelet; who brought that brought services too."""
+
+    def __init__(self, naming: Naming, problems: Sequence[str] = ()) -> None:
+        self._naming, self.problems = naming, problems
+
+    async def run(self) -> None:
+        """Others keep it up; what it lacks is said."""
+        for problem in self.problems:
+            log.warning("%s", problem)
+
+    async def attach(
+        self, netns_path: str, namespace: str, name: str, uid: str, container_id: str, host_ports: Iterable[HostPort]
+    ) -> tuple[str, ...]:
+        raise NetworkFailed("the container runtime gave the pod no address")
+
+    async def join(
+        self,
+        addresses: Sequence[str],
+        netns_path: str,
+        namespace: str,
+        name: str,
+        uid: str,
+        container_id: str,
+        host_ports: Iterable[HostPort],
+    ) -> None:
+        """The runtime has done all there is to do."""
+
+    async def detach(self, container_id: str) -> None:
+        """The runtime does."""
+
+    async def collect(self, container_ids: Collection[str]) -> None:
+        """The runtime does."""
+
+    def resolv_conf(self, policy: str, config: DnsConfig | None, *, namespace: str, host_network: bool) -> str:
+        return self._naming.resolv_conf(policy, config, namespace=namespace, host_network=host_network)
 
 
 class LoopbackOnly:
@@ -71,6 +122,18 @@ class LoopbackOnly:
         if tuple(host_ports):
             raise NetworkFailed("hostPort needs a network, and this node has none")
         return ("127.0.0.1",)
+
+    async def join(
+        self,
+        addresses: Sequence[str],
+        netns_path: str,
+        namespace: str,
+        name: str,
+        uid: str,
+        container_id: str,
+        host_ports: Iterable[HostPort],
+    ) -> None:
+        """There is nothing to join."""
 
     async def detach(self, container_id: str) -> None:
         """There is nothing to take back."""

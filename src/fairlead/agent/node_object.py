@@ -13,9 +13,11 @@ from typing import Final
 
 from fairlead.agent.machine import architecture, node_info
 from fairlead.api.builtin import NODES
+from fairlead.api.encoded import encoded
 from fairlead.api.errors import AlreadyExists, ApiError
 from fairlead.api.event_types import NORMAL
 from fairlead.api.meta import Object
+from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
 from fairlead.api.podresources import Amounts
 from fairlead.api.references import Reference
@@ -77,6 +79,11 @@ class NodeObject:
                 log.warning("the API server cannot be reached, trying again: %s", error)
                 await asyncio.sleep(_RETRY_SECONDS)
 
+    def initial(self) -> Node:
+        """As it registers itself: what static pods are admitted by while no API server can be asked."""
+        amounts = {"capacity": self._capacity, "allocatable": self._allocatable}
+        return encoded({**self._described(), "status": {**amounts, "nodeInfo": self._info}}).view(Node)
+
     async def run(self, update_seconds: float, report_seconds: float) -> None:
         """Write the status whenever it has changed, and now and then when it has not. Until cancelled."""
         reported_at, shown = monotonic(), self._conditions
@@ -109,7 +116,7 @@ class NodeObject:
         name = self._identity.name
         if self._identity.is_registering:
             try:
-                made = await self._api.create(NODES, self._manifest())
+                made = await self._api.create(NODES, {**self._described(), "status": self._status(self._health())})
                 self.uid = made.view(Object).metadata.uid
                 return
             except AlreadyExists:
@@ -120,13 +127,9 @@ class NodeObject:
         status = self._status(self._health())
         await self._api.patch(NODES, name, "", {"status": status}, subresource="status")
 
-    def _manifest(self) -> Obj:
+    def _described(self) -> Obj:
         spec: Obj = {"taints": list(self._identity.taints)} if self._identity.taints else {}
-        return {
-            "metadata": {"name": self._identity.name, "labels": self._labels()},
-            "spec": spec,
-            "status": self._status(self._health()),
-        }
+        return {"metadata": {"name": self._identity.name, "labels": self._labels()}, "spec": spec}
 
     def _labels(self) -> dict[str, str]:
         processor, name = architecture(), self._identity.name

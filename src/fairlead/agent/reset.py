@@ -20,7 +20,10 @@ from fairlead.agent.runtimes.oci.records import container_records, sandbox_recor
 from fairlead.runtime.loops import run
 
 #: What an agent makes in its folder, images apart.
-_OWN: Final = ("containers", "sandboxes", "state", "pods", "logs", "pki", "boot-id", "cgroups.json", "agent.lock")
+_OWN: Final = (
+    *("containers", "sandboxes", "state", "pods", "logs", "last-words", "static-pods", "pki"),
+    *("boot-id", "cri-endpoint", "cgroups.json", "agent.lock"),
+)
 #: How long processes that were killed may take to be gone: ten seconds.
 _MOST_TRIES: Final = 200
 _LOOK_SECONDS: Final = 0.05
@@ -32,18 +35,28 @@ class Removed(NamedTuple):
 
 
 def reset(root: Path) -> Removed:
-    """InUse if an agent runs; OSError for what the machine refuses, after which it may be tried again."""
+    """InUse if an agent runs; OSError and RuntimeFailure for what is refused, after which it may be tried again."""
     if not root.is_dir():
         return Removed(0, 0)
     with held(root):
         layout, cgroups = Layout(root), Cgroups(hierarchies())
         layout.make()
-        found = Removed(len(sandbox_records(layout)), len(container_records(layout)))
+        pods, containers = _remove_pods_of_cri(root)
+        found = Removed(pods + len(sandbox_records(layout)), containers + len(container_records(layout)))
         for path in claimed(root):
             _remove_cgroup(cgroups, path)
         run(reset_network(NetworkSettings(node_name="", root=root / FOLDER)))
         _remove_files(root)
     return found
+
+
+def _remove_pods_of_cri(root: Path) -> tuple[int, int]:
+    from fairlead.agent.runtimes.cri.network import withdraw  # gRPC is for those alone who use it
+    from fairlead.agent.runtimes.cri.reset import reset as reset_cri
+
+    removed = run(reset_cri(root))
+    withdraw(root / FOLDER)  # the runtime detaches pods by it
+    return removed
 
 
 def _remove_cgroup(cgroups: Cgroups, path: str) -> None:

@@ -29,11 +29,16 @@ class ClaimSpec(View):
     volume_attributes_class_name: str | None = None
 
 
+class ModifyVolumeStatus(View):
+    target_volume_attributes_class_name: str = ""
+
+
 class ClaimStatus(View):
     phase: str = ""
     access_modes: tuple[str, ...] | None = None
     capacity: Amounts | None = None
     current_volume_attributes_class_name: str | None = None
+    modify_volume_status: ModifyVolumeStatus | None = None
 
 
 class PersistentVolumeClaim(Object):
@@ -49,6 +54,15 @@ class PersistentVolumeClaim(Object):
     def class_name(self) -> str:
         """Its storage class; empty if it wants none, or says nothing of it."""
         return self.metadata.annotations.get(CLASS_ANNOTATION, self.spec.storage_class_name or "")
+
+    @property
+    def attributes_classes(self) -> set[str]:
+        """Every VolumeAttributesClass that it wants, has, or is on its way to."""
+        status = self.status
+        target = status.modify_volume_status
+        names = {self.spec.volume_attributes_class_name, status.current_volume_attributes_class_name}
+        names.add(target.target_volume_attributes_class_name if target is not None else None)
+        return {name for name in names if name}
 
     @property
     def says_class(self) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import sys
 from collections import Counter
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -12,24 +14,31 @@ import click
 import msgspec
 
 from fairlead.api.resources import Resource
-from fairlead.cli.failures import ANSWER_SECONDS, explained, parsing
+from fairlead.cli.failures import ANSWER_SECONDS, Failure, explained, parsing
 from fairlead.cli.standalone import access_of, which_cluster_options
 from fairlead.client.http import HttpApi
 from fairlead.client.kubeconfig import Access
 from fairlead.runtime import log_lines
 from fairlead.runtime.loops import run
+from fairlead.sim.durations import seconds_of
 from fairlead.study.capture import captured
+from fairlead.study.prometheus import NoPrometheus, Usage, check_url, usage_of_pods
 from fairlead.wording import counted
 
 
 @click.command(short_help="What a study needs of a cluster, in one file; read-only.")
 @which_cluster_options()
 @click.option("--file", "-f", type=click.Path(dir_okay=False, path_type=Path), help="Where to.  [default: stdout]")
-def capture(kubeconfig: Path | None, context: str, file: Path | None) -> None:
+@click.option("--prometheus", metavar="URL", help="Ask this Prometheus what pods have used, not metrics.k8s.io.")
+@click.option(
+    "--prometheus-for", "span", metavar="DURATION", default="24h", show_default=True, help="For how long, until now."
+)
+def capture(kubeconfig: Path | None, context: str, file: Path | None, prometheus: str | None, span: str) -> None:
     """Write a List of the nodes, pods, controllers, quotas and classes of a cluster, for `fairlead simulate --import`.
 
     It only reads, page by page, and leaves out Secrets, ConfigMaps, commands, and the values of variables. What pods
-    use now becomes their annotation, where metrics.k8s.io is served.
+    use now becomes their annotation, where metrics.k8s.io is served; with --prometheus, what they have used: their
+    highest memory, and their mean CPU or its course over the day.
 
     \b
     Example:
@@ -39,14 +48,17 @@ def capture(kubeconfig: Path | None, context: str, file: Path | None) -> None:
     log_lines.configure(logging.ERROR)
     with parsing():
         access = access_of(kubeconfig, context)
+        seconds = seconds_of(span)
+        url = check_url(prometheus) if prometheus else ""
+    source = partial(usage_of_pods, url, seconds) if url else None
     with explained():
         if file is None:
-            counts = run(_written(access, sys.stdout.buffer))
+            counts = run(_written(access, sys.stdout.buffer, source))
         else:
             part = file.with_name(f".{file.name}.part")
             try:
                 with part.open("wb") as out:
-                    counts = run(_written(access, out))
+                    counts = run(_written(access, out, source))
                 part.replace(file)
             finally:
                 part.unlink(missing_ok=True)
@@ -54,8 +66,12 @@ def capture(kubeconfig: Path | None, context: str, file: Path | None) -> None:
     click.echo(f"captured {counted(counts.total(), 'object')}: {kinds}", err=True)
 
 
-async def _written(access: Access, out: IO[bytes]) -> Counter[str]:
+async def _written(access: Access, out: IO[bytes], source: Callable[[], Awaitable[Usage]] | None) -> Counter[str]:
     """An object a line, so that it need not be held as a whole; returns how many there are by kind."""
+    try:
+        usage = None if source is None else await source()
+    except NoPrometheus as problem:
+        raise Failure(str(problem)) from None
     counts = Counter[str]()
 
     def skipped(kind: Resource, why: str) -> None:
@@ -63,7 +79,7 @@ async def _written(access: Access, out: IO[bytes]) -> Counter[str]:
 
     async with HttpApi(access, user_agent="fairlead-capture", connect_seconds=ANSWER_SECONDS) as api:
         out.write(b'{"apiVersion":"v1","kind":"List","items":[')
-        async for obj in captured(api, skipped):
+        async for obj in captured(api, skipped, usage):
             out.write((b",\n" if counts else b"\n") + msgspec.json.encode(obj))
             counts[obj["kind"]] += 1
         out.write(b"\n]}\n")

@@ -15,8 +15,6 @@ import click
 from fairlead.api.errors import ApiError
 from fairlead.client.unreachable import Unreachable
 from fairlead.runtime.http.listener import LOOPBACK_ADDRESS
-from fairlead.server.codec.schemas import DefinitionsMissing
-from fairlead.server.registry.restore import Unrestorable
 from fairlead.store.base import StoreUnavailable
 from fairlead.store.database import Damaged, WrongFormat
 from fairlead.store.directory import DataDirInUse
@@ -71,6 +69,10 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def _explanation(error: BaseException, dumps: Sequence[Path], ports: Mapping[str, int | None]) -> Failure | None:
+    # the server takes its time to be loaded, and most commands have no other use for it
+    from fairlead.server.codec.schemas import DefinitionsMissing
+    from fairlead.server.registry.restore import Unrestorable
+
     match error:
         case DefinitionsMissing():
             return Failure(str(error))

@@ -5,12 +5,13 @@ object.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 from fairlead.api.encoded import copied
 from fairlead.api.objects import Obj, metadata
 from fairlead.golang import yaml as goyaml
+from fairlead.runtime.memory import loading
 from fairlead.scheduler.configuration import Configuration
 from fairlead.scheduler.configuration_file import read_configuration
 from fairlead.server.admission.chain import PLUGIN_NAMES
@@ -95,11 +96,10 @@ def namespaces_of(coming: Iterable[Arrival], imported: Iterable[Obj]) -> list[Ob
     return [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in sorted(names - there)]
 
 
-def imported_objects(paths: Iterable[Path]) -> Iterator[Obj]:
+def imported_objects(paths: Iterable[Path]) -> list[Obj]:
     """Every object of the dumps, without the fields that belong to their old cluster."""
-    for path in paths:
-        for obj in manifests.read(path):
-            yield manifests.portable(obj)
+    with loading():
+        return [manifests.portable(obj) for path in paths for obj in manifests.read(path)]
 
 
 def import_summary(found: Restored) -> list[str]:

@@ -29,6 +29,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "scheduler": "the scheduler alone, against any API server",
     "arbitrator": "the arbitrator alone: what each namespace of any cluster deserves",
     "shares": "who has which share of a cluster, and what it uses",
+    "verify": "the same workload predicted and on this machine, side by side",
     "usage": "what simulated pods and nodes use, set by hand",
     "why": "why a pod waits, or is where it is",
 }

@@ -22,8 +22,10 @@ from fairlead.agent.machine import host_address
 from fairlead.agent.network_choice import ClusterNetwork, networking
 from fairlead.agent.node_object import NodeIdentity
 from fairlead.agent.reset import reset as remove_everything
+from fairlead.agent.runtime_choice import RuntimeKind, Runtimes, behind_cri, conmon
 from fairlead.agent.runtimes.base import RuntimeFailure
 from fairlead.agent.stored_images import StoredImages
+from fairlead.api.builtin import PODS
 from fairlead.api.names import dns1123_subdomain
 from fairlead.api.objects import Obj
 from fairlead.cli.failures import Failure, WrongUsage, explained, parsing
@@ -36,6 +38,7 @@ from fairlead.node.configuration.errors import StartupError
 from fairlead.node.configuration.value_types import STRING_MAP
 from fairlead.runtime import log_lines
 from fairlead.runtime.loops import run as run_loop
+from fairlead.server.codec.body_types import body_type_of
 from fairlead.wording import counted
 
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -68,6 +71,13 @@ _root_option = click.option(
     help="Whose network pods get; with none, that of the cluster's own CNI plugins.",
 )
 @click.option(
+    "--runtime",
+    type=click.Choice([kind.value for kind in RuntimeKind]),
+    default=RuntimeKind.OCI.value,
+    show_default=True,
+    help="What runs containers: conmon and crun, or what listens at --container-runtime-endpoint.",
+)
+@click.option(
     "--network-kubeconfig",
     type=click.Path(dir_okay=False, path_type=Path),
     help="As whom Fairlead's network reads pods, services and policies of the whole cluster.",
@@ -84,11 +94,12 @@ def run(
     register_with_taints: str,
     node_labels: str,
     cluster_network: str,
+    runtime: str,
     network_kubeconfig: Path | None,
     root: Path,
     flags: tuple[str, ...],
 ) -> None:
-    """Run the pods that a cluster gives this machine, as containers under conmon and crun. It takes root.
+    """Run the pods that a cluster gives this machine, as containers. It takes root.
 
     The kubeconfig must be that of the node: user system:node:NAME, group system:nodes. Stopping the agent stops no
     container; started again, it goes on with those that it finds. fairlead node reset removes them.
@@ -98,6 +109,7 @@ def run(
       fairlead kubeconfig --user system:node:$(hostname) --group system:nodes > node.kubeconfig
       fairlead kubeconfig --user system:fairlead:network > network.kubeconfig
       fairlead node run --kubeconfig node.kubeconfig --network-kubeconfig network.kubeconfig
+      fairlead node run --kubeconfig node.kubeconfig --runtime cri --cluster-network none
     """
     log_lines.configure(logging.WARNING)
     with parsing():
@@ -114,11 +126,17 @@ def run(
             is_registering=register_node,
         )
         document = kubelet_configuration(config) if config else {}
-        settings = AgentSettings(identity=identity, root=root.absolute(), document=document, flags=flags)
+        settings = AgentSettings(
+            identity=identity,
+            root=root.absolute(),
+            document=document,
+            flags=flags,
+            normalise_pod=body_type_of(PODS).normalise,
+        )
         network = _Network(ClusterNetwork(cluster_network), load(network_kubeconfig) if network_kubeconfig else None)
     with explained():
         try:
-            run_loop(_be(access, settings, network))
+            run_loop(_be(access, settings, network, RuntimeKind(runtime)))
         except StartupError as refusal:
             raise refused(refusal) from None
         except (InUse, NoCgroups, RuntimeFailure) as problem:
@@ -139,7 +157,7 @@ def reset(root: Path) -> None:
     with explained():
         try:
             removed = remove_everything(root.absolute())
-        except (InUse, NoCgroups) as problem:
+        except (InUse, NoCgroups, RuntimeFailure) as problem:
             raise Failure(str(problem)) from None
     click.echo(f"Removed {counted(removed.pods, 'pod')}, {counted(removed.containers, 'container')}.")
 
@@ -159,12 +177,12 @@ class _Network:
             yield api
 
 
-async def _be(access: Access, settings: AgentSettings, network: _Network) -> None:
+async def _be(access: Access, settings: AgentSettings, network: _Network, kind: RuntimeKind) -> None:
     with held(settings.root):
         async with HttpApi(access, user_agent="fairlead-node") as api, network.api() as network_api:
-            images = StoredImages(ImageStore(settings.root))
-            chosen = networking(network.kind, settings.identity.name, settings.root, network_api)
-            agent = NodeAgent(api, settings, images, chosen)
+            is_cri = kind is RuntimeKind.CRI
+            chosen = networking(network.kind, settings.identity.name, settings.root, network_api, is_cri=is_cri)
+            agent = NodeAgent(api, settings, behind_cri if is_cri else _conmon(settings.root), chosen)
             said = asyncio.create_task(_say(agent, settings, access))
             try:
                 await serve(agent.run, None)
@@ -172,6 +190,10 @@ async def _be(access: Access, settings: AgentSettings, network: _Network) -> Non
                 said.cancel()
     if kept := agent.running_containers:
         click.echo(f"Stopped. {counted(kept, 'container')} run on; fairlead node reset would end them.")
+
+
+def _conmon(root: Path) -> Runtimes:
+    return conmon(StoredImages(ImageStore(root)))
 
 
 async def _say(agent: NodeAgent, settings: AgentSettings, access: Access) -> None:

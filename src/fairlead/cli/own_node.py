@@ -1,4 +1,4 @@
-"""`fairlead up --node-runtime oci`: this machine as a node of its own cluster.
+"""`fairlead up --node-runtime`: this machine as a node of its own cluster.
 
 The agent is a process of its own, under an identity of its own: unpacking, mounts and /proc never hold up the API
 server, and it can do what a node may and nothing else.
@@ -7,9 +7,11 @@ server, and it can do what a node may and nothing else.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import socket
 import sys
+from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
@@ -23,6 +25,7 @@ import yaml
 from fairlead.agent.machine import host_address
 from fairlead.agent.network.settings import DNS_ADDRESS
 from fairlead.agent.network_choice import ClusterNetwork
+from fairlead.agent.runtime_choice import RuntimeKind
 from fairlead.api.builtin import SERVICES
 from fairlead.api.errors import AlreadyExists
 from fairlead.api.objects import Obj
@@ -36,7 +39,7 @@ from fairlead.compose import Cluster
 from fairlead.runtime.http.listener import bind
 from fairlead.server.auth.certificates import write_private
 
-SIMULATED, OCI = "sim", "oci"
+SIMULATED = "sim"
 _STOP_SECONDS: Final = 4.0
 #: As CoreDNS has it where kubeadm set it up.
 _KUBE_DNS: Final[Obj] = {
@@ -62,6 +65,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class OwnNode:
+    runtime: RuntimeKind
     root: Path
     document: Obj
     flags: Sequence[str]
@@ -71,10 +75,17 @@ class OwnNode:
 def own_node_options(command: Command) -> Command:
     runtime = click.option(
         "--node-runtime",
-        type=click.Choice([SIMULATED, OCI]),
+        type=click.Choice([SIMULATED, *(kind.value for kind in RuntimeKind)]),
         default=SIMULATED,
         show_default=True,
-        help="Simulated nodes; or this machine as one real node, with containers under conmon and crun (takes root).",
+        help="Simulated nodes; or this machine as one real node (takes root), with containers under conmon and crun "
+        "(oci) or a container runtime such as containerd (cri).",
+    )
+    endpoint = click.option(
+        "--container-runtime-endpoint",
+        default="",
+        metavar="SOCKET",
+        help="Where that container runtime listens.  [default: unix:///run/containerd/containerd.sock]",
     )
     root = click.option(
         "--node-root",
@@ -90,49 +101,73 @@ def own_node_options(command: Command) -> Command:
         show_default=True,
         help="Whose network the pods of the real node get; with none, that of CNI plugins which are installed.",
     )
-    return runtime(root(network(command)))
+    return runtime(endpoint(root(network(command))))
 
 
-def own_node(runtime: str, root: Path, node_config: Sequence[str], cluster_network: str) -> OwnNode | None:
+def own_node(
+    runtime: str, endpoint: str, root: Path, node_config: Sequence[str], cluster_network: str
+) -> OwnNode | None:
     """What the options say of the real node; None if there is to be none."""
+    if endpoint and runtime != RuntimeKind.CRI:
+        raise WrongUsage("--container-runtime-endpoint is for --node-runtime cri")
     if runtime == SIMULATED:
         return None
     if os.geteuid() != 0:
-        raise WrongUsage("--node-runtime oci takes root: start it with sudo")
+        raise WrongUsage(f"--node-runtime {runtime} takes root: start it with sudo")
     if len(node_config) > 1:
         raise WrongUsage("--node-config: one file is enough for one real node")
     document = kubelet_configuration(Path(node_config[0])) if node_config else {}
+    flags = [*kubelet_flags(), *([f"--container-runtime-endpoint={endpoint}"] if endpoint else [])]
     return OwnNode(
-        root.absolute(), {"failCgroupV1": False, **document}, kubelet_flags(), ClusterNetwork(cluster_network)
+        RuntimeKind(runtime),
+        root.absolute(),
+        {"failCgroupV1": False, **document},
+        flags,
+        ClusterNetwork(cluster_network),
     )
 
 
 @asynccontextmanager
-async def running_node(running: Cluster, node: OwnNode | None, data_dir: Path | None) -> AsyncIterator[str]:
-    """The node while the block runs, once the cluster knows of it; yields its name, or nothing without one."""
+async def prepared_agent(node: OwnNode | None) -> AsyncIterator[Process | None]:
+    """The process of its agent, which waits to be told what to do, and is gone when the block ends."""
     if node is None:
+        yield None
+        return
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "fairlead.cli.prepared"),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        start_new_session=True,  # Ctrl-C is for us; we tell it
+    )
+    try:
+        yield process
+    finally:
+        await _stop(process)
+
+
+@asynccontextmanager
+async def running_node(
+    running: Cluster, node: OwnNode | None, process: Process | None, data_dir: Path | None
+) -> AsyncIterator[str]:
+    """The node while the block runs, once the cluster knows of it; yields its name, or nothing without one."""
+    if node is None or process is None:
         yield ""
         return
     with TemporaryDirectory(prefix="fairlead-") as scratch:
         if node.network is ClusterNetwork.FAIRLEAD:
             await _serve_names(running.api)
         name = socket.gethostname().lower()
-        command = _command(running, node, name, (data_dir or Path(scratch)) / "node")
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C is for us; we tell it
-        )
+        words = _words(running, node, name, (data_dir or Path(scratch)) / "node")
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(json.dumps(words).encode() + b"\n")
+        if not await process.stdout.readline():
+            raise Failure(f"the node agent ended with {await process.wait()}; what it said stands above")
+        watching = asyncio.create_task(_watch(process, running))
         try:
-            assert process.stdout is not None
-            if not await process.stdout.readline():
-                raise Failure(f"the node agent ended with {await process.wait()}; what it said stands above")
-            watching = asyncio.create_task(_watch(process, running))
             yield name
-            watching.cancel()
         finally:
-            await _stop(process)
+            watching.cancel()
+            await _stop(process)  # while there is a cluster to be told
 
 
 async def _serve_names(api: Api) -> None:
@@ -148,7 +183,7 @@ def _access(running: Cluster, user: User) -> Access:
     return replace(load(running.kubeconfig), client_certificate=identity.certificate, client_key=identity.key, token="")
 
 
-def _command(running: Cluster, node: OwnNode, name: str, folder: Path) -> list[str]:
+def _words(running: Cluster, node: OwnNode, name: str, folder: Path) -> list[str]:
     assert running.authority is not None
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     kubeconfig, network_kubeconfig = folder / "kubeconfig", folder / "network.kubeconfig"
@@ -175,6 +210,8 @@ def _command(running: Cluster, node: OwnNode, name: str, folder: Path) -> list[s
         str(network_kubeconfig),
         "--cluster-network",
         node.network,
+        "--runtime",
+        node.runtime,
         "--root",
         str(node.root),
         "--node-name",
@@ -182,7 +219,7 @@ def _command(running: Cluster, node: OwnNode, name: str, folder: Path) -> list[s
         "--node-ip",
         address,
     ]
-    return [sys.executable, "-m", "fairlead", "node", "run", *options, *node.flags]
+    return ["node", "run", *options, *node.flags]
 
 
 def _free_port(address: str) -> int:

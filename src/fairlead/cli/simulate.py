@@ -27,6 +27,7 @@ from fairlead.sim.nodes import NodeShape
 from fairlead.sim.replay import ArrivalRefused
 from fairlead.study import records
 from fairlead.study.changes.errors import ChangeError
+from fairlead.study.dump_behaviour import declared
 from fairlead.study.dump_notes import assumed_sources, notes
 from fairlead.study.export import run_csv, run_document, write_parquet
 from fairlead.study.html import report
@@ -105,12 +106,13 @@ def simulate(
     """
     began = time.perf_counter()
     with parsing():
-        imported = list(imported_objects(dumps))
+        imported = imported_objects(dumps)
         epoch = latest_date(imported) or DEFAULT_EPOCH
         if not quiet:
             _tell_dump(imported, epoch, time.perf_counter() - began)
         with rng.seeded(seed):
             coming = arrivals(pods_from, pods_mapping) if pods_from else []
+        imported += declared(imported)
         imported += _queues(imported, has_arbitrator=arbitrator, is_quiet=quiet)
         settings = Settings(
             nodes=tuple(node_objects(nodes_from, imported, nodes, NodeShape(node_cpu, node_memory))),

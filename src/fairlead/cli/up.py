@@ -26,7 +26,7 @@ from fairlead.cli.failures import WrongUsage, explained, parsing
 from fairlead.cli.inputs import admission_configuration, import_summary, imported_objects, node_objects, scheduling
 from fairlead.cli.node_options import NodesCommand, check_nodes, kubelet_options, node_configurations
 from fairlead.cli.options import chosen_names, cluster_options, names_in, overuse_strategies
-from fairlead.cli.own_node import OwnNode, own_node, own_node_options, running_node
+from fairlead.cli.own_node import OwnNode, own_node, own_node_options, prepared_agent, running_node
 from fairlead.client import kubeconfig as kubeconfigs
 from fairlead.compose import COMPONENTS, Cluster, Settings, cluster
 from fairlead.dashboard.permissions import RULES as DASHBOARD_RULES
@@ -147,6 +147,7 @@ def up(
     nodes_from: Path | None,
     node_config: tuple[str, ...],
     node_runtime: str,
+    container_runtime_endpoint: str,
     node_root: Path,
     cluster_network: str,
     dumps: tuple[Path, ...],
@@ -180,10 +181,10 @@ def up(
         if detach and not background.is_detached():
             background.detach(local, wait, reads_input=STDIN in dumps)
             return
-        own = own_node(node_runtime, node_root, node_config, cluster_network)
+        own = own_node(node_runtime, container_runtime_endpoint, node_root, node_config, cluster_network)
         if own is not None and nodes is None and not nodes_from:
             nodes = 0
-        imported = list(imported_objects(dumps))
+        imported = imported_objects(dumps)
         shape = NodeShape(node_cpu, node_memory)
         imports: list[str] = []
         settings = Settings(
@@ -285,8 +286,9 @@ async def _serve_until(
     dashboard_port: int | None,
 ) -> None:
     async with (
+        prepared_agent(own) as agent,
         cluster(settings) as running,
-        running_node(running, own, settings.data_dir) as node,
+        running_node(running, own, agent, settings.data_dir) as node,
         _dashboard(settings, running, dashboard_port) as link,
     ):
         keep_started()

@@ -78,7 +78,7 @@ def why(
         return
     with parsing():
         configuration = scheduling(scheduler_config)
-        objects = list(imported_objects(dumps))
+        objects = imported_objects(dumps)
         if not dumps and kubeconfig is None:
             raise WrongUsage("which cluster? Name a kubeconfig with --kubeconfig, or a file with --dump")
         access = load(kubeconfig, context) if kubeconfig and not dumps else None

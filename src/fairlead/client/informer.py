@@ -20,7 +20,7 @@ from fairlead.api.errors import ApiError, Gone
 from fairlead.api.meta import Object, Versioned
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import Api, EventType, ListQuery, WatchEvent, WatchQuery
-from fairlead.runtime.clock import monotonic
+from fairlead.runtime.clock import monotonic, running_loop
 
 T = TypeVar("T", bound=Object)
 
@@ -106,7 +106,7 @@ class Informer(Generic[T]):
         """Return once this informer has seen the given revision of its own resource."""
         if self.revision >= revision:
             return
-        arrived: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        arrived: asyncio.Future[None] = running_loop().create_future()
         self._progress.append((revision, arrived))
         await arrived
 
@@ -237,7 +237,7 @@ class Informers:
         async with asyncio.TaskGroup() as self._group:
             for key in list(self._shared):
                 self._start(key)
-            await asyncio.get_running_loop().create_future()  # a kind may come at any time
+            await running_loop().create_future()  # a kind may come at any time
 
     def _start(self, key: tuple[str, type]) -> None:
         if self._group is not None:

@@ -17,6 +17,7 @@ from fairlead.api.meta import Object, ObjectMeta
 from fairlead.client.informer import Informer
 from fairlead.controllers.actions import Kind
 from fairlead.controllers.base import World
+from fairlead.runtime.clock import running_loop
 
 #: pkg/controller's ExpectationsTimeout: after this long, act on what is known.
 PATIENCE_SECONDS = 300.0
@@ -85,7 +86,7 @@ class Expectations:
             self._followed.add(informer)
             informer.subscribe(lambda old, new: self._changed(informer, old, new))
         while not _is_removed(informer, name, uid):
-            changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            changed: asyncio.Future[None] = running_loop().create_future()
             self._waiting[informer, name].append(changed)
             await changed
 

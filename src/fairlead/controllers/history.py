@@ -70,7 +70,7 @@ def newest(
     """The revision of the wanted template, made or renumbered if need be, and the count of name collisions."""
     data = _data(wanted.template)
     number = known[-1].revision + 1 if known else 1
-    equal = [revision for revision in known if _decode(revision.data) == data]
+    equal = [revision for revision in known if _said_by(revision) == data]
     if not equal:
         return (yield from _create(wanted, data, number))
     found = equal[-1]
@@ -90,7 +90,7 @@ def _create(wanted: Wanted, data: Obj, number: int) -> Generator[Action, Any, tu
         except AlreadyExists:
             meta = obj["metadata"]
             found: ControllerRevision = yield Read(CONTROLLER_REVISIONS, meta["name"], meta["namespace"])
-            if is_controlled_by(found, wanted.owner) and _decode(found.data) == data:
+            if is_controlled_by(found, wanted.owner) and _said_by(found) == data:
                 return found, collisions
             collisions += 1
 
@@ -119,6 +119,16 @@ def _data(template: Obj) -> Obj:
     """A strategic merge patch that brings the template back, its keys in order: upstream makes it of Go's maps."""
     patch: Obj = _decode(_encode({"spec": {"template": template | {"$patch": "replace"}}}))
     return patch
+
+
+def _said_by(revision: ControllerRevision) -> Obj:
+    """Its data. Older controllers kept templates with a `creationTimestamp: null`, which says nothing."""
+    data: Obj = _decode(revision.data)
+    template = data.get("spec", {}).get("template", {})
+    meta = template.get("metadata", {})
+    if "creationTimestamp" in meta and meta["creationTimestamp"] is None:
+        del meta["creationTimestamp"]
+    return data
 
 
 def template_in(revision: ControllerRevision) -> Obj:

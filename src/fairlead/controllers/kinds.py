@@ -30,6 +30,7 @@ from fairlead.api.workloads import (
 from fairlead.controllers.actions import Kind
 
 ACCESS_REVIEWS: Final = Kind(builtin.SUBJECT_ACCESS_REVIEWS, Object)
+ATTRIBUTES_CLASSES: Final = Kind(builtin.VOLUME_ATTRIBUTES_CLASSES, Object)
 CERTIFICATE_REQUESTS: Final = Kind(builtin.CERTIFICATE_SIGNING_REQUESTS, CertificateSigningRequest)
 CLAIMS: Final = Kind(builtin.PERSISTENT_VOLUME_CLAIMS, PersistentVolumeClaim)
 CLUSTER_ROLES: Final = Kind(builtin.CLUSTER_ROLES, ClusterRole)

@@ -34,7 +34,7 @@ from fairlead.controllers.runner import Runner
 from fairlead.controllers.serviceaccount import DefaultServiceAccounts, TokenSecrets
 from fairlead.controllers.statefulset import StatefulSets
 from fairlead.controllers.ttl import FinishedJobs
-from fairlead.controllers.volumes import ClaimProtection, EphemeralVolumes, VolumeProtection
+from fairlead.controllers.volumes import AttributesClassProtection, ClaimProtection, EphemeralVolumes, VolumeProtection
 from fairlead.runtime.metrics import Family
 
 #: Every controller, in the order in which they are started. A new controller is a row here.
@@ -49,6 +49,7 @@ CONTROLLERS: tuple[Callable[[], Controller[Any]], ...] = (
     VolumeKeeper,
     ClaimProtection,
     VolumeProtection,
+    AttributesClassProtection,
     Jobs,
     OrphanedJobPods,
     FinishedJobs,

@@ -1,7 +1,8 @@
-"""Claims that come and go with pods: made for ephemeral volumes, and kept while a pod uses them. And volumes, likewise.
+"""Claims that come and go with pods: made for ephemeral volumes, kept while a pod uses them. Volumes, classes likewise.
 
-pkg/controller/volume/ephemeral, pvcprotection and pvprotection. A claim that somebody deletes stays, terminating, until
-the last pod that mounts it has gone; a volume until no claim has it.
+pkg/controller/volume/ephemeral, pvcprotection, pvprotection and vacprotection. A claim that somebody deletes stays,
+terminating, until the last pod that mounts it has gone; a volume until no claim has it; a class of attributes until no
+claim or volume names it.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ from fairlead.api.pods import ABSENT, Pod, Volume
 from fairlead.controllers.actions import Actions, Create, Emit, Kind, with_finalizer, without_finalizer
 from fairlead.controllers.base import Controller, Watch, World
 from fairlead.controllers.claims import controller_reference, is_controlled_by, owner_of
-from fairlead.controllers.kinds import CLAIMS, PODS, VOLUMES
+from fairlead.controllers.kinds import ATTRIBUTES_CLASSES, CLAIMS, PODS, VOLUMES
 
 PROTECTION: Final = "kubernetes.io/pvc-protection"
 VOLUME_PROTECTION: Final = "kubernetes.io/pv-protection"
+ATTRIBUTES_CLASS_PROTECTION: Final = "kubernetes.io/vac-protection"
 
 _decode = msgspec.json.Decoder(dict).decode
 
@@ -122,6 +124,51 @@ class VolumeProtection(Controller[PersistentVolume]):
 
     def reconcile(self, obj: PersistentVolume, world: World) -> Actions:
         yield from _protect(VOLUMES, obj, VOLUME_PROTECTION, lambda: obj.status.phase == "Bound")
+
+
+def _named_by_claim(claim: PersistentVolumeClaim) -> set[str]:
+    return claim.attributes_classes
+
+
+def _named_by_volume(volume: PersistentVolume) -> list[str]:
+    name = volume.spec.volume_attributes_class_name
+    return [name] if name else []
+
+
+def _let_go_by_claim(
+    world: World, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None
+) -> Iterator[str]:
+    """The classes that a claim names no more."""
+    if old is not None:
+        yield from sorted(old.attributes_classes - (new.attributes_classes if new is not None else set()))
+
+
+def _let_go_by_volume(world: World, old: PersistentVolume | None, new: PersistentVolume | None) -> Iterator[str]:
+    """The class that a volume names no more."""
+    if old is not None:
+        yield from (name for name in _named_by_volume(old) if new is None or name not in _named_by_volume(new))
+
+
+class AttributesClassProtection(Controller[Object]):
+    """Lets a deleted VolumeAttributesClass go when no claim and no volume names it any more."""
+
+    name = "volumeattributesclass-protection-controller"
+    queue_name = "vacprotection"
+    account = "volumeattributesclass-protection-controller"
+    kind = ATTRIBUTES_CLASSES
+    watches = (
+        Watch(CLAIMS, _let_go_by_claim, wakes_known=True),
+        Watch(VOLUMES, _let_go_by_volume, wakes_known=True),
+    )
+    workers = 1
+
+    def reconcile(self, obj: Object, world: World) -> Actions:
+        def is_used() -> bool:
+            claims = world.of(CLAIMS).index("attributes class", _named_by_claim)
+            volumes = world.of(VOLUMES).index("attributes class", _named_by_volume)
+            return bool(claims[obj.metadata.name] or volumes[obj.metadata.name])
+
+        yield from _protect(ATTRIBUTES_CLASSES, obj, ATTRIBUTES_CLASS_PROTECTION, is_used)
 
 
 def _protect(kind: Kind[Any], obj: Object, finalizer: str, is_used: Callable[[], bool]) -> Actions:

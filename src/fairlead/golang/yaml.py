@@ -16,6 +16,8 @@ from typing import Any, Final
 
 import yaml
 
+from fairlead.golang.json_in_yaml import PlainReader
+
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -63,7 +65,8 @@ def parse(body: bytes) -> tuple[Any, list[str]]:
 
     Raises `MalformedYaml`.
     """
-    return next(documents(body), (None, []))
+    plain = _PLAIN.read(body)
+    return (plain, []) if plain is not None else next(documents(body), (None, []))
 
 
 def documents(body: bytes) -> Iterator[tuple[Any, list[str]]]:
@@ -284,6 +287,9 @@ def _float(text: str) -> int | float | str:
     if value.is_integer() and abs(value) < 1e15:
         return int(value)
     return value if isfinite(value) else text
+
+
+_PLAIN: Final = PlainReader(_float, _MOST_NESTED)
 
 
 def _binary(text: str) -> str:

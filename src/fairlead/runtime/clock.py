@@ -8,25 +8,61 @@ seconds that have passed, and its epoch says when they began. Nothing else in Fa
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from functools import lru_cache
+from typing import Final, Protocol
 
-import uvloop
+
+class VirtualTime(Protocol):
+    """A loop that says when its second zero was, in seconds since the Unix epoch."""
+
+    epoch: float
+
+    def time(self) -> float: ...
+
+
+class _Here(threading.local):
+    """What runs in this thread, as far as it has said so."""
+
+    loop: asyncio.AbstractEventLoop | None = None
+    #: The same if it runs in virtual time.
+    virtual: VirtualTime | None = None
+
+
+#: asyncio asks the kernel for its process whenever somebody asks it for the loop. Time is asked for very often, and a
+#: sandbox takes a microsecond each time.
+_here: Final = _Here()
+
+
+@contextmanager
+def ticking(loop: asyncio.AbstractEventLoop, virtual: VirtualTime | None = None) -> Iterator[None]:
+    """That loop is the one that runs in this thread meanwhile; `virtual`: the same, if it runs in virtual time."""
+    before = _here.loop, _here.virtual
+    _here.loop, _here.virtual = loop, virtual
+    try:
+        yield
+    finally:
+        _here.loop, _here.virtual = before
+
+
+def running_loop() -> asyncio.AbstractEventLoop:
+    """The loop that runs in this thread; RuntimeError if there is none."""
+    return _here.loop or asyncio.get_running_loop()
 
 
 def monotonic() -> float:
     """Seconds on the loop's clock; only differences mean anything."""
-    return asyncio.get_running_loop().time()
+    return running_loop().time()
 
 
 def now() -> float:
     """Seconds since the Unix epoch. Not monotonic: the next reading may be smaller."""
-    loop = asyncio.get_running_loop()
-    if type(loop) is uvloop.Loop:
-        return time.time()
-    epoch: float | None = getattr(loop, "epoch", None)  # a VirtualLoop says when its second zero was
-    return time.time() if epoch is None else loop.time() + epoch
+    virtual = _here.virtual
+    return time.time() if virtual is None else virtual.time() + virtual.epoch
 
 
 def timestamp(at: float | None = None) -> str:

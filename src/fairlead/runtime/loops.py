@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import uvloop
 
+from fairlead.runtime.clock import ticking
 from fairlead.runtime.watchdog import watched
 
 T = TypeVar("T")
@@ -78,6 +79,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._clock_resolution = 1e-6
         self.epoch = epoch
 
+    def run_forever(self) -> None:
+        with ticking(self, self):
+            super().run_forever()
+
     def time(self) -> float:
         return self._jumping.elapsed
 
@@ -99,7 +104,8 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
 
 async def _watched(main: Coroutine[Any, Any, T]) -> T:
-    with watched(asyncio.get_running_loop()):
+    loop = asyncio.get_running_loop()
+    with ticking(loop), watched(loop):
         return await main
 
 

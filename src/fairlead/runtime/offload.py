@@ -11,6 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
+from fairlead.runtime.clock import running_loop
 from fairlead.runtime.loops import VirtualLoop
 
 T = TypeVar("T")
@@ -23,7 +24,7 @@ async def offload(function: Callable[[], T], *, is_long: bool) -> T:
     """The function's result; it is called in a thread if it may take long."""
     if not is_long:
         return function()
-    loop = asyncio.get_running_loop()
+    loop = running_loop()
     if isinstance(loop, VirtualLoop):
         return function()
     return await loop.run_in_executor(_THREADS, _with_time_of, loop, function)

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any, Final
 
+from fairlead.runtime.clock import running_loop
+
 #: A callback that takes longer than this is counted and logged.
 LONGEST_SECONDS: Final = 0.2
 #: One that takes longer than this is logged before it ends.
@@ -37,13 +39,13 @@ _UNKNOWN: Final = "unknown"
 
 def working_on(component: str, name: str) -> None:
     """Name the current task after what it works on, for the log."""
-    if (task := asyncio.current_task()) is not None:
+    if (task := asyncio.current_task(running_loop())) is not None:
         task.set_name(f"{component} {name}")
 
 
 def current_name() -> str | None:
     """The name of the current task, for tasks that it starts."""
-    task = asyncio.current_task()
+    task = asyncio.current_task(running_loop())
     return task.get_name() if task is not None else None
 
 
@@ -142,15 +144,15 @@ class _Watchdog:
                 self._look(since)
 
     def _look(self, since: float) -> None:
-        task = asyncio.current_task(self._loop)
+        task, turns = asyncio.current_task(self._loop), self._turns  # the loop may begin others at any moment
         frame = sys._current_frames().get(self._thread)
         if since != self._beat_at:
             return  # the loop beat meanwhile
-        if not self._turns or self._turns[-1].task is not task:
-            self._turns.append(_Turn(task))
-        turn = self._turns[-1]
+        if not turns or turns[-1].task is not task:
+            turns.append(_Turn(task))
+        turn = turns[-1]
         turn.looks, turn.where = turn.looks + 1, _location(frame)
-        if turn.seconds > _ENDLESS_SECONDS and (task is not None or len(self._turns) == 1):
+        if turn.seconds > _ENDLESS_SECONDS and (task is not None or len(turns) == 1):
             name = _name(task)
             self._tell(name, "%s has been holding the event loop for %.1f s, %s", name, _ENDLESS_SECONDS, turn.where)
 

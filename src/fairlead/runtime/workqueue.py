@@ -14,7 +14,7 @@ import asyncio
 from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from fairlead.runtime.clock import stopwatch
+from fairlead.runtime.clock import monotonic, running_loop, stopwatch
 
 if TYPE_CHECKING:
     from fairlead.runtime.workqueue_metrics import QueueMetrics, WorkQueueMetrics
@@ -74,7 +74,7 @@ class WorkQueue(Generic[K]):
         if seconds <= 0:
             self.add(key)
             return
-        loop = asyncio.get_running_loop()
+        loop = running_loop()
         due = loop.time() + seconds
         if (timer := self._timers.get(key)) is not None:
             earlier, handle = timer
@@ -101,13 +101,13 @@ class WorkQueue(Generic[K]):
 
     def hold_back(self, key: K, seconds: float) -> None:
         """Work on the key again no earlier than after this time, whatever is added."""
-        self._held[key] = asyncio.get_running_loop().time() + seconds
+        self._held[key] = monotonic() + seconds
 
     def _remaining(self, key: K) -> float:
         until = self._held.get(key)
         if until is None:
             return 0.0
-        remaining = until - asyncio.get_running_loop().time()
+        remaining = until - monotonic()
         if remaining <= 0:
             del self._held[key]
         return remaining
@@ -118,7 +118,7 @@ class WorkQueue(Generic[K]):
     async def get(self) -> K:
         """The next key; the caller must call `done` with it."""
         while not self._waiting:
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            waiter: asyncio.Future[None] = running_loop().create_future()
             self._idle.append(waiter)
             try:
                 await waiter

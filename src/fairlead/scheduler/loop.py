@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from fairlead.api.verbs import Api
 from fairlead.client.events import Recorder
 from fairlead.runtime import clock
-from fairlead.runtime.clock import stopwatch
+from fairlead.runtime.clock import running_loop, stopwatch
 from fairlead.runtime.watchdog import working_on
 from fairlead.scheduler import writes
 from fairlead.scheduler.cluster_model import ClusterModel
@@ -123,7 +123,7 @@ class Scheduler:
         if until is None:
             await self._wake.wait()
             return
-        timer = asyncio.get_running_loop().call_later(max(until - now, 0.0), self._wake.set)
+        timer = running_loop().call_later(max(until - now, 0.0), self._wake.set)
         try:
             await self._wake.wait()
         finally:

@@ -1,4 +1,4 @@
-"""What each namespace deserved of the cluster and what it used, on average over a run: told by its Allocation.
+"""What each namespace deserved of the cluster and what it used, over a run: told by its Allocation.
 
 Both are dominant shares: the part of whatever resource of the cluster it has most of.
 """
@@ -6,57 +6,57 @@ Both are dominant shares: the part of whatever resource of the cluster it has mo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from fairlead.api.quantity import QuantityError, parse
 from fairlead.arbitrator.objects import ALLOCATIONS, Allocation
 from fairlead.client.informer import Informers
 from fairlead.runtime.clock import now
+from fairlead.sim.mean_series import MeanSeries
 
 _PREFIXES = ("requests.", "limits.")
 
 
-@dataclass(slots=True)
-class _Shares:
-    deserved: float = 0.0
-    used: float = 0.0
-    since: float = 0.0
-    #: Sums of share times seconds.
-    deserved_area: float = 0.0
-    used_area: float = 0.0
+#: Into so many parts a run is divided.
+PARTS: Final = 24
 
-    def until(self, moment: float) -> None:
-        self.deserved_area += self.deserved * (moment - self.since)
-        self.used_area += self.used * (moment - self.since)
-        self.since = moment
+
+class Shares(NamedTuple):
+    """On average over the run, and in each part of it."""
+
+    deserved: float
+    used: float
+    deserved_over_time: list[float]
+    used_over_time: list[float]
 
 
 class FairnessRecord:
     def __init__(self, informers: Informers, capacity: Callable[[], Mapping[str, int]]) -> None:
         """`capacity`: what all nodes together may give, by resource."""
         self.began, self._capacity = now(), capacity
-        self._shares: dict[str, _Shares] = {}
+        self._shares: dict[str, tuple[MeanSeries, MeanSeries]] = {}  # by namespace: deserved, used
         informers.of(ALLOCATIONS, Allocation).subscribe(self._allocation)
 
     def _allocation(self, old: Allocation | None, new: Allocation | None) -> None:
         allocation = new or old
         assert allocation is not None
-        moment = now()
-        shares = self._shares.setdefault(allocation.metadata.namespace, _Shares(since=moment))
-        shares.until(moment)
-        capacity = self._capacity()
-        shares.deserved = _dominant(new.status.deserved, capacity) if new is not None else 0.0
-        shares.used = _dominant(new.status.used, capacity) if new is not None else 0.0
+        moment, capacity = now(), self._capacity()
+        namespace = allocation.metadata.namespace
+        if namespace not in self._shares:
+            self._shares[namespace] = MeanSeries(self.began), MeanSeries(self.began)
+        deserved, used = self._shares[namespace]
+        deserved.change(moment, _dominant(new.status.deserved, capacity) if new is not None else 0.0)
+        used.change(moment, _dominant(new.status.used, capacity) if new is not None else 0.0)
 
-    def means(self, end: float) -> dict[str, tuple[float, float]]:
-        """By namespace: deserved and used, as parts of the cluster; those that had neither are left out."""
-        length = end - self.began
-        found = {}
-        for namespace, shares in sorted(self._shares.items()):
-            shares.until(end)
-            means = (shares.deserved_area / length, shares.used_area / length) if length > 0 else (0.0, 0.0)
-            if any(means):
-                found[namespace] = (round(means[0], 4), round(means[1], 4))
+    def shares(self, end: float) -> dict[str, Shares]:
+        """By namespace, as parts of the cluster; those that had and deserved nothing are left out."""
+        length, found = end - self.began, {}
+        for namespace, series in sorted(self._shares.items()):
+            for each in series:
+                each.advance(end)
+            deserved, used = (round(each.area / length, 4) if length > 0 else 0.0 for each in series)
+            if deserved or used:
+                found[namespace] = Shares(deserved, used, *(each.means(PARTS) for each in series))
         return found
 
 

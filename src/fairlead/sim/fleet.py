@@ -46,7 +46,7 @@ from fairlead.sim.leases import Leases
 from fairlead.sim.machine.machines import Machines
 from fairlead.sim.node_events import NodeEvents
 from fairlead.sim.node_settings import NodeConfigurations
-from fairlead.sim.nodes import has_failed, is_simulated
+from fairlead.sim.nodes import has_failed, is_off, is_simulated
 from fairlead.sim.registration import Registration
 from fairlead.sim.resizing import PendingResizes, Terms, allocated_amounts
 from fairlead.sim.usage.objects import follow
@@ -96,7 +96,8 @@ class Fleet:
             self._record_of_node,
             lambda node: self.machines.pods_memory_bytes(node),
         )
-        self._registration = Registration(api, as_node, nodes, self._leases, self._kubelets)
+        switched_on = [node for node in nodes if not is_off(node)]
+        self._registration = Registration(api, as_node, switched_on, self._leases, self._kubelets)
         for name, node in self._registration.manifests.items():
             self._take(name, _allocatable(node))
         self._events = NodeEvents(api, as_node) if events else None

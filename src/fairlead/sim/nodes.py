@@ -38,6 +38,11 @@ def has_failed(node: Node) -> bool:
     return node.metadata.annotations.get(FAILED) == "true"
 
 
+def is_off(manifest: Obj) -> bool:
+    """The same of a node that is not registered yet."""
+    return (metadata(manifest).get("annotations") or {}).get(FAILED) == "true"
+
+
 @dataclass(frozen=True, slots=True)
 class NodeShape:
     """The size of a simulated node, as quantities. Raises ValueError for an impossible one."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from fairlead.api.builtin import NODES
 from fairlead.api.errors import AlreadyExists
+from fairlead.api.meta import ObjectMeta
 from fairlead.api.node_labels import restricted_labels
 from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
@@ -80,15 +81,15 @@ class Registration:
         try:
             await api.create(NODES, node)
         except AlreadyExists:
-            node = registered(await self._annotated(manifest), number, moment)
-            parts = {part: node["metadata"][part] for part in ("labels", "annotations") if node["metadata"][part]}
-            await api.patch(NODES, name, "", {"metadata": parts})
+            existing = (await own.get(NODES, name)).view(Node).metadata
+            node = registered(self._annotated(manifest, existing.annotations), number, moment)
+            if parts := _changes(existing, node["metadata"]):
+                await api.patch(NODES, name, "", {"metadata": parts})
             await own.patch(NODES, name, "", {"status": node["status"]}, subresource="status")
 
-    async def _annotated(self, manifest: Obj) -> Obj:
+    def _annotated(self, manifest: Obj, existing: Mapping[str, str]) -> Obj:
         """With the annotations of the existing node, of which its kubelet's configuration may be one."""
         meta = manifest["metadata"]
-        existing = (await self._as_node(meta["name"]).get(NODES, meta["name"])).view(Node).metadata.annotations
         annotations = {**existing, **(meta.get("annotations") or {})}
         return self._kubelets.completed({**manifest, "metadata": {**meta, "annotations": annotations}})
 
@@ -112,3 +113,13 @@ class Registration:
         await api.patch(NODES, name, "", {"status": status}, subresource="status")
         if self._leases:
             await self._leases.start(name)
+
+
+def _changes(existing: ObjectMeta, wanted: Obj) -> Obj:
+    """The labels and annotations that an existing node lacks or has otherwise."""
+    known = {"labels": existing.labels, "annotations": existing.annotations}
+    changes = {
+        part: {key: value for key, value in wanted[part].items() if values.get(key) != value}
+        for part, values in known.items()
+    }
+    return {part: values for part, values in changes.items() if values}

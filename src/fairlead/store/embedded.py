@@ -16,6 +16,7 @@ import logging
 import msgspec
 
 from fairlead.api.encoded import stamp
+from fairlead.runtime.clock import running_loop
 from fairlead.store.base import Deliver, Head, History, Record, RevisionMismatch, StoreChange, StoreUnavailable
 
 log = logging.getLogger(__name__)
@@ -39,7 +40,7 @@ class _Group:
     def __init__(self) -> None:
         self.writes: list[PendingWrite] = []
         self.waiting: list[asyncio.Future[None]] = []
-        self.commit: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self.commit: asyncio.Future[bool] = running_loop().create_future()
 
 
 def _nobody(changes: object) -> None:
@@ -122,7 +123,7 @@ class EmbeddedStore:
         raise NotImplementedError
 
     async def _commit(self, write: PendingWrite) -> None:
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        done: asyncio.Future[None] = running_loop().create_future()
         group = self._gathering
         if group is None:
             group = self._gathering = _Group()

@@ -1,12 +1,12 @@
 """Reads of a cluster what a study needs of it, and nothing else: no Secrets, no values of variables, no commands.
 
-What pods use now (metrics.k8s.io) becomes an annotation of theirs that simulated nodes understand. Reading goes page by
-page, so that a large cluster is asked gently.
+What pods use (now, by metrics.k8s.io; or for a while, by Prometheus) becomes annotations of theirs that simulated nodes
+understand. Reading goes page by page, so that a large cluster is asked gently.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
 
 from fairlead.api import builtin
@@ -17,6 +17,7 @@ from fairlead.api.resources import Resource
 from fairlead.api.verbs import Api, ListQuery
 from fairlead.arbitrator.objects import CONSUMER_GROUPS, CONSUMERS, POLICIES
 from fairlead.sim.behaviour import PREFIX
+from fairlead.study.prometheus import Usage
 
 PAGE: Final = 500
 #: The kinds that are read, in the order in which a dump shows them.
@@ -52,9 +53,15 @@ _PRIVATE: Final = ("command", "args")
 _CONTAINERS: Final = ("containers", "initContainers", "ephemeralContainers")
 
 
-async def captured(api: Api, on_skipped: Callable[[Resource, str], None]) -> AsyncIterator[Obj]:
-    """Every object, ready to be written. `on_skipped` is told of kinds that may not be read, or are not served."""
-    usage = await _usage(api, on_skipped)
+async def captured(
+    api: Api, on_skipped: Callable[[Resource, str], None], usage: Usage | None = None
+) -> AsyncIterator[Obj]:
+    """Every object, ready to be written. `on_skipped` is told of kinds that may not be read, or are not served.
+
+    `usage` is what somebody else knows of what pods use; None: the cluster is asked.
+    """
+    if usage is None:
+        usage = await _usage(api, on_skipped)
     for kind in KINDS:
         try:
             async for obj in _listed(api, kind):
@@ -75,28 +82,29 @@ async def _listed(api: Api, kind: Resource) -> AsyncIterator[Obj]:
             return
 
 
-async def _usage(api: Api, on_skipped: Callable[[Resource, str], None]) -> Mapping[str, list[Obj]]:
-    """By pod: its containers as metrics.k8s.io has them."""
+async def _usage(api: Api, on_skipped: Callable[[Resource, str], None]) -> Usage:
+    """As metrics.k8s.io has it."""
+    found: Usage = {}
     try:
-        found = {
-            f"{obj['metadata'].get('namespace')}/{obj['metadata']['name']}": obj.get("containers") or []
-            async for obj in _listed(api, POD_METRICS)
-        }
+        async for obj in _listed(api, POD_METRICS):
+            found[f"{obj['metadata'].get('namespace')}/{obj['metadata']['name']}"] = {
+                f"{container['name']}.{PREFIX}usage-{measure}": amount
+                for container in obj.get("containers") or ()
+                for measure in ("cpu", "memory")
+                if (amount := (container.get("usage") or {}).get(measure))
+            }
     except ApiError as error:
         on_skipped(POD_METRICS, f"what pods use is not known: {error}")
         return {}
     return found
 
 
-def _slim(obj: Obj, kind: Resource, usage: Mapping[str, list[Obj]]) -> Obj:
+def _slim(obj: Obj, kind: Resource, usage: Usage) -> Obj:
     meta = obj["metadata"]
     meta.pop("managedFields", None)
     annotations = {key: value for key, value in (meta.get("annotations") or {}).items() if key not in _DROPPED}
     if kind is builtin.PODS:
-        for container in usage.get(f"{meta.get('namespace')}/{meta['name']}", ()):
-            for measure in ("cpu", "memory"):
-                if amount := (container.get("usage") or {}).get(measure):
-                    annotations[f"{container['name']}.{PREFIX}usage-{measure}"] = amount
+        annotations |= usage.get(f"{meta.get('namespace')}/{meta['name']}", {})
     if annotations:
         meta["annotations"] = annotations
     else:

@@ -21,6 +21,9 @@ from fairlead.study.tables import IF_ANY, LISTED, ROWS, fate, headline
 _COLOURS: Final = ("#6b7280", "#2563eb", "#dc2626", "#059669", "#d97706", "#7c3aed", "#0891b2", "#be185d")
 #: So many variants are drawn; the table has all of them.
 _MOST_DRAWN: Final = 8
+#: Shares have a plot for each of so many variants, with so many namespaces.
+_MOST_OF_SHARES: Final = 4
+_MOST_NAMESPACES: Final = 6
 _MILLISECONDS: Final = 1000.0
 _STYLE: Final = """
 :root{color-scheme:light dark;--ink:#1f2937;--back:#fff;--line:#e5e7eb;--soft:#6b7280;--bad:#b91c1c;--good:#047857}
@@ -46,7 +49,8 @@ def report(run: Run, verdicts: Sequence[Verdict] = ()) -> str:
     except ImportError:
         raise ExtraMissing("a report takes Bokeh: pip install 'fairlead[report]'") from None
     drawn = run.outcomes[:_MOST_DRAWN]
-    plots = [plot for plot in (_used(drawn, "cpu"), _used(drawn, "memory"), _waits(drawn), _disruptions(drawn)) if plot]
+    plots = [_used(drawn, "cpu"), _used(drawn, "memory"), _waits(drawn), _disruptions(drawn)]
+    plots = [plot for plot in (*plots, *map(_shares, drawn[:_MOST_OF_SHARES])) if plot]
     script, places = components(plots)
     library = Resources(mode="inline", components=["bokeh"]).render_js()
     body = [
@@ -123,11 +127,29 @@ def _used(outcomes: Sequence[Outcome], resource: str) -> Any:
     plot = _figure(f"{resource} requested", x_axis_type="datetime")
     for outcome, colour in zip(outcomes, _COLOURS, strict=False):
         parts = (outcome.summary["utilisation"].get(resource) or {}).get("overTime") or []
-        width = (outcome.ended - outcome.began) / max(len(parts), 1)
-        moments = [(outcome.began + width * slot) * _MILLISECONDS for slot in range(len(parts) + 1)]
-        values = [*parts, *parts[-1:]]
-        if parts:
-            plot.step(moments, values, mode="after", color=colour, line_width=2, legend_label=outcome.name)
+        _step(plot, outcome, parts, color=colour, line_width=2, legend_label=outcome.name)
+    return _from_zero(plot)
+
+
+def _shares(outcome: Outcome) -> Any:
+    """Of the namespaces with the largest shares: what they used, and (dashed) what they deserved."""
+    plot = _figure(f"share of the cluster used, and deserved (dashed): {outcome.name}", x_axis_type="datetime")
+    largest = sorted(outcome.fairness, key=lambda found: (-max(found.deserved, found.used), found.namespace))
+    for found, colour in zip(largest[:_MOST_NAMESPACES], _COLOURS, strict=False):
+        _step(plot, outcome, found.used_over_time, color=colour, line_width=2, legend_label=found.namespace)
+        _step(plot, outcome, found.deserved_over_time, color=colour, line_dash="dashed", legend_label=found.namespace)
+    return _from_zero(plot)
+
+
+def _step(plot: Any, outcome: Outcome, parts: Sequence[float], **style: Any) -> None:
+    """A level in equal parts of the run."""
+    width = (outcome.ended - outcome.began) / max(len(parts), 1)
+    moments = [(outcome.began + width * slot) * _MILLISECONDS for slot in range(len(parts) + 1)]
+    if parts:
+        plot.step(moments, [*parts, *parts[-1:]], mode="after", **style)
+
+
+def _from_zero(plot: Any) -> Any:
     plot.yaxis.formatter.use_scientific = False
     plot.y_range.start = 0
     return _with_legend(plot) if plot.renderers else None

@@ -58,11 +58,13 @@ class Shortfall(msgspec.Struct):
 
 
 class Fairness(msgspec.Struct):
-    """A namespace's part of the cluster (its dominant share), on average over the run."""
+    """A namespace's part of the cluster (its dominant share), on average over the run and in equal parts of it."""
 
     namespace: str
     deserved: float
     used: float
+    deserved_over_time: list[float] = []
+    used_over_time: list[float] = []
 
 
 class StepDone(msgspec.Struct):

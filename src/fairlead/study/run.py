@@ -11,7 +11,7 @@ from fairlead.compose import Settings
 from fairlead.runtime import rng
 from fairlead.runtime.clock import now
 from fairlead.runtime.loops import run_virtual
-from fairlead.runtime.memory import keep_started
+from fairlead.runtime.memory import keeping_loaded
 from fairlead.sim.attribution import Attribution
 from fairlead.sim.costs import NodeCosts
 from fairlead.sim.fairness_record import FairnessRecord
@@ -63,15 +63,19 @@ async def _play(scene: Scene, change: Change, progress: OnArrival) -> Outcome:
     if change.scheduler is not None:
         settings = replace(settings, scheduling=change.scheduler)
     async with recorded(settings) as run:
-        keep_started()
-        cluster = ChangedCluster(run.api, run.informers)
-        watching = _Watching(run, cluster, has_arbitrator=settings.arbitrator)
-        listening = asyncio.create_task(watching.attribution.run(run.api))
-        try:
-            end = await _until_over(scene, change, watching, progress)
-        finally:
-            listening.cancel()
-        return await watching.outcome(change, now() if end is None else end)
+        with keeping_loaded():
+            return await _watched(run, scene, change, progress)
+
+
+async def _watched(run: RecordedRun, scene: Scene, change: Change, progress: OnArrival) -> Outcome:
+    cluster = ChangedCluster(run.api, run.informers)
+    watching = _Watching(run, cluster, has_arbitrator=scene.settings.arbitrator)
+    listening = asyncio.create_task(watching.attribution.run(run.api))
+    try:
+        end = await _until_over(scene, change, watching, progress)
+    finally:
+        listening.cancel()
+    return await watching.outcome(change, now() if end is None else end)
 
 
 class _Watching:
@@ -111,8 +115,8 @@ class _Watching:
         )
 
     def _fairness(self, end: float) -> list[Fairness]:
-        means = self.fairness.means(end) if self.fairness is not None else {}
-        return [Fairness(namespace, *shares) for namespace, shares in means.items()]
+        found = self.fairness.shares(end) if self.fairness is not None else {}
+        return [Fairness(namespace, *shares) for namespace, shares in found.items()]
 
 
 async def _until_over(scene: Scene, change: Change, watching: _Watching, progress: OnArrival) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -86,7 +87,9 @@ class LocalRegistry(Blobs):
                 start, status = int(given.removeprefix("bytes=").rstrip("-")), 206
         if kind == "blobs" and len(data) >= 1000:
             self.large_blob_asked.set()
-        headers = {"Docker-Content-Digest": digest} if kind == "manifests" else {}
+        headers = {}
+        if kind == "manifests":
+            headers = {"Docker-Content-Digest": digest, "Content-Type": json.loads(data)["mediaType"]}
         if kind == "manifests" or not self.breaks or len(data) < 1000:
             return web.Response(body=data[start:], status=status, headers=headers)
         self.breaks -= 1

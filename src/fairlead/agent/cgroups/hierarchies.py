@@ -37,6 +37,11 @@ class Hierarchies:
         """Every hierarchy in which a pod has a cgroup."""
         return list(dict.fromkeys([*self.controllers.values(), *self.named]))
 
+    @property
+    def all_roots(self) -> list[Path]:
+        """With those in which runtimes make cgroups besides: runc does so in an empty v2 beside v1."""
+        return self.roots if self.unified is None else [*self.roots, self.unified]
+
     def root_of(self, file: str) -> Path | None:
         """The hierarchy in which a file such as `memory.max` is; None if its controller is missing."""
         if self.version == 2:

@@ -67,7 +67,7 @@ class Cgroups:
     def processes(self, path: str) -> set[int]:
         """All processes in the cgroup and below."""
         found: set[int] = set()
-        for root in self.hierarchies.roots:
+        for root in self.hierarchies.all_roots:
             for folder in _tree(_below(root, path)):
                 with suppress(OSError):
                     found |= {int(line) for line in (folder / "cgroup.procs").read_text().split()}
@@ -84,7 +84,7 @@ class Cgroups:
     def remove(self, path: str) -> bool:
         """Remove the cgroup with all below it; whether it is gone (processes keep it)."""
         is_gone = True
-        for root in self.hierarchies.roots:
+        for root in self.hierarchies.all_roots:
             for folder in _tree(_below(root, path)):
                 try:
                     folder.rmdir()
@@ -95,12 +95,12 @@ class Cgroups:
         return is_gone
 
     def exists(self, path: str) -> bool:
-        return any(_below(root, path).is_dir() for root in self.hierarchies.roots)
+        return any(_below(root, path).is_dir() for root in self.hierarchies.all_roots)
 
     def children(self, path: str) -> set[str]:
         """The names of the cgroups directly below."""
         found: set[str] = set()
-        for root in self.hierarchies.roots:
+        for root in self.hierarchies.all_roots:
             with suppress(FileNotFoundError):
                 found |= {entry.name for entry in _below(root, path).iterdir() if entry.is_dir()}
         return found

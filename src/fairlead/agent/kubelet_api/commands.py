@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
 
-from fairlead.agent.kubelet_api.pod_streams import PodStreams, ProcessStreams
+from fairlead.agent.kubelet_api.pod_streams import NotRun, PodStreams, ProcessStreams
 from fairlead.agent.kubelet_api.pod_views import PodView
 from fairlead.agent.kubelet_api.replies import Failed
 from fairlead.runtime.http.exchange import Scope
@@ -44,14 +44,14 @@ async def answer(
                     process = await pods.exec(container_id, command, wanted)
                 else:
                     process = await pods.attach(container_id, wanted)
-            except OSError as error:
+                try:
+                    exit_code = await _join(client, process)
+                finally:
+                    await process.close()
+            except (OSError, NotRun) as error:
                 verb = "executing command in" if is_exec else "attaching to"
                 await client.finish(failed(f"Internal error occurred: error {verb} container: {error}"))
                 return
-            try:
-                exit_code = await _join(client, process)
-            finally:
-                await process.close()
             if exit_code is not None:
                 await client.finish(ended(exit_code if is_exec else 0))
 

@@ -16,8 +16,8 @@ from fairlead.agent.kubelet_api.pod_streams import PodStreams
 from fairlead.agent.kubelet_api.pod_views import NoLogs, PodView, logged_container
 from fairlead.agent.kubelet_api.replies import Failed
 from fairlead.api.errors import ApiError
+from fairlead.api.pod_log_options import ALL, PodLogOptions
 from fairlead.golang.quoting import go_quote
-from fairlead.kinds.pod_log_options import ALL, PodLogOptions
 from fairlead.runtime.clock import now
 from fairlead.runtime.http.exchange import Scope, Send, framing
 from fairlead.runtime.offload import offload

@@ -14,6 +14,10 @@ from fairlead.runtime.streaming.duplex import EndingSink, Source
 from fairlead.runtime.streaming.remote_command import Size, Wanted
 
 
+class NotRun(Exception):
+    """A command that did not come to run, or whose end nobody knows; the text says why."""
+
+
 class ProcessStreams(Protocol):
     """A process in a container, and its streams; those that were not wanted are None."""
 
@@ -26,7 +30,7 @@ class ProcessStreams(Protocol):
         """Give its terminal this size; nothing happens where there is none."""
 
     async def wait(self) -> int:
-        """Its exit code, once it has ended; 128 and the signal, if that ended it."""
+        """Its exit code, once it has ended; 128 and the signal, if that ended it. NotRun: it has none."""
         ...
 
     async def close(self) -> None:

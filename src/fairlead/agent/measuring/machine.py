@@ -5,12 +5,14 @@ Or a cgroup that stands for it, so that a test or a prediction leaves the rest o
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.cgroups.usage import CgroupUsage, memory_limit, table, usage_of
 from fairlead.agent.machine import meminfo
+from fairlead.node.configuration.cpu_sets import parse_cpu_set
 from fairlead.node.stats.measurements import ProcessMeasurements
 
 #: The whole machine.
@@ -30,6 +32,15 @@ def memory_bytes(cgroups: Cgroups, cgroup: str) -> int:
     total = meminfo()["MemTotal"]
     limit = memory_limit(cgroups, cgroup) if cgroup != ROOT else None
     return total if limit is None else min(limit, total)
+
+
+def cpus(cgroups: Cgroups, cgroup: str) -> int:
+    """Those on which a node within that cgroup may run."""
+    version = cgroups.hierarchies.version
+    file = "cpuset.cpus.effective" if version == 2 else "cpuset.effective_cpus"
+    text = (cgroups.read(cgroup, file) or "").strip() if cgroup != ROOT else ""
+    own = len(os.sched_getaffinity(0))
+    return min(parse_cpu_set(text).size, own) if text else own
 
 
 def machine_usage(cgroups: Cgroups, cgroup: str) -> MachineUsage:

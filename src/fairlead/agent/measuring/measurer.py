@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Mapping, Sequence, Set
 from functools import partial
 from itertools import chain
@@ -11,7 +10,7 @@ from itertools import chain
 from fairlead.agent.cgroups.usage import memory_limit, usage_of
 from fairlead.agent.measuring.file_systems import file_system, layout, part_of
 from fairlead.agent.measuring.folders import Folders
-from fairlead.agent.measuring.machine import machine_usage, memory_bytes, started_at
+from fairlead.agent.measuring.machine import cpus, machine_usage, memory_bytes, started_at
 from fairlead.agent.measuring.pods import MeasuredPod, PodMeter, memory_measurements
 from fairlead.agent.measuring.rates import Rates
 from fairlead.agent.pods.place import Place
@@ -44,7 +43,7 @@ class Measurer:
         """`pods` are those that are looked after; `seconds`: how often anybody measures."""
         self._place, self._cgroup, self._system, self._pods = place, cgroup, system, pods
         self._seconds = seconds
-        self._cpus = len(os.sched_getaffinity(0))
+        self._cpus = cpus(place.cgroups, cgroup)
         self._images = place.root / "images"
         self._known: dict[str, MeasuredPod] = {}  # by uid
         self._folders, self._rates = Folders(), Rates(seconds / 2)

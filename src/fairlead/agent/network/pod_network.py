@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from ipaddress import IPv4Network
 from typing import Final
@@ -32,14 +32,22 @@ _AT_ONCE: Final = 8
 #: How long a pod waits for its rules; the machine may refuse them for ever.
 RULES_SECONDS: Final = 10.0
 
+#: Tells a container runtime of a network; NetworkFailed says why it cannot be told.
+Announce = Callable[[configuration.Conflist], Awaitable[None]]
+
 log = logging.getLogger(__name__)
 
 
 class PodNetwork:
-    """Calls about one container come one after the other. `informers` are its own, and none with somebody else's."""
+    """Calls about one container come one after the other. `informers` are its own, and none with somebody else's.
 
-    def __init__(self, settings: NetworkSettings, informers: Informers | None) -> None:
-        self._settings, self._informers = settings, informers
+    Where the container runtime attaches pods, `announce` tells it of the network.
+    """
+
+    def __init__(
+        self, settings: NetworkSettings, informers: Informers | None, announce: Announce | None = None
+    ) -> None:
+        self._settings, self._informers, self._announce = settings, informers, announce
         self._attachments = Attachments(settings.root / "attachments")
         self._plugins = Plugins(settings.plugin_folders)
         self._turns = asyncio.Semaphore(_AT_ONCE)
@@ -77,7 +85,10 @@ class PodNetwork:
         self.problems = await machine.prepare(self._settings)
         subnet = await subnets.claim(self._settings, self._informers.api)
         await machine.make_bridge(self._settings, subnet)
-        return configuration.ours(self._settings, subnet), subnet
+        network = configuration.ours(self._settings, subnet)
+        if self._announce is not None:
+            await self._announce(network)
+        return network, subnet
 
     async def attach(
         self,
@@ -106,15 +117,49 @@ class PodNetwork:
         )
         self._attachments.put(wanted)
         attached = await self._add(wanted)
-        self._attachments.put(attached)
-        if self._cluster is not None:
-            try:
-                async with asyncio.timeout(RULES_SECONDS):
-                    await self._cluster.attached(attached)
-            except TimeoutError:
-                await self.detach(container_id)
-                raise NetworkFailed(f"the rules of the network are not loaded after {RULES_SECONDS:g} s") from None
+        await self._take_up(attached)
         return attached.addresses
+
+    async def join(
+        self,
+        addresses: Sequence[str],
+        netns_path: str,
+        namespace: str,
+        name: str,
+        uid: str,
+        container_id: str,
+        host_ports: Iterable[HostPort] = (),
+    ) -> None:
+        """Take up a pod that the container runtime has attached."""
+        network = await asyncio.shield(self._network)
+        known = self._attachments.get(container_id)
+        if known is not None and known.netns == netns_path:
+            return
+        await self._take_up(
+            Attachment(
+                container_id=container_id,
+                namespace=namespace,
+                name=name,
+                uid=uid,
+                netns=netns_path,
+                host_ports=tuple(host_ports),
+                network=network,
+                result={"ips": [{"address": address} for address in addresses]},
+                is_runtimes=True,
+            )
+        )
+
+    async def _take_up(self, attached: Attachment) -> None:
+        """Its ports and policies are in force afterwards."""
+        self._attachments.put(attached)
+        if self._cluster is None:
+            return
+        try:
+            async with asyncio.timeout(RULES_SECONDS):
+                await self._cluster.attached(attached)
+        except TimeoutError:
+            await self.detach(attached.container_id)
+            raise NetworkFailed(f"the rules of the network are not loaded after {RULES_SECONDS:g} s") from None
 
     def resolv_conf(self, policy: str, config: DnsConfig | None, *, namespace: str, host_network: bool) -> str:
         """What /etc/resolv.conf of a pod says, by its `dnsPolicy` and `dnsConfig`."""
@@ -146,7 +191,8 @@ class PodNetwork:
             return
         try:
             async with self._turns:
-                await self._plugins.delete(known.network, known.target, known.result)
+                if not known.is_runtimes:
+                    await self._plugins.delete(known.network, known.target, known.result)
         except PluginFailed as failure:
             raise NetworkFailed(str(failure)) from failure
         self._attachments.remove(container_id)

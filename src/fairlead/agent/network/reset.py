@@ -26,6 +26,8 @@ async def reset(settings: NetworkSettings) -> None:
         return  # nothing was ever made for this root
     plugins = Plugins(settings.plugin_folders)
     for attachment in Attachments(settings.root / "attachments"):
+        if attachment.is_runtimes:
+            continue
         try:
             await plugins.delete(attachment.network, attachment.target, attachment.result)
         except PluginFailed as failure:

@@ -120,12 +120,12 @@ def _security(manifest: Obj, container: Obj, made: Made) -> Security:
         has_no_new_privileges=own.get("allowPrivilegeEscalation") is False,
         is_proc_masked=own.get("procMount") != "Unmasked",
         is_seccomp_confined=profile.get("type") == "RuntimeDefault",
-        seccomp=_profile(made.profiles / profile["localhostProfile"]) if profile.get("type") == "Localhost" else None,
+        seccomp=_checked(made.profiles / profile["localhostProfile"]) if profile.get("type") == "Localhost" else None,
     )
 
 
-def _profile(path: Path) -> Obj:
-    """Of the machine's own; CannotConfigure if it is none."""
+def _checked(path: Path) -> Path:
+    """A profile of the machine's own; CannotConfigure if it is none."""
     try:
         with path.open("rb") as file:
             profile = msgspec.json.decode(file.read(_LONGEST_PROFILE))
@@ -134,7 +134,7 @@ def _profile(path: Path) -> Obj:
         raise CannotConfigure(f"cannot load seccomp profile {go_quote(str(path))}: {reason}") from problem
     if not isinstance(profile, dict) or "defaultAction" not in profile:
         raise CannotConfigure(f"cannot load seccomp profile {go_quote(str(path))}: it has no defaultAction")
-    return profile
+    return path
 
 
 def _check_not_root(manifest: Obj, container: Obj, uid: int | None, image_user: str) -> None:

@@ -74,26 +74,31 @@ class LogRotation:
     async def _look_at(self, status: ContainerStatus) -> None:
         async with self._turns:
             try:
-                time = datetime.fromtimestamp(now(), UTC).strftime(_TIME)
-                await asyncio.to_thread(self._rotate_if_due, status.id, status.log, time)
+                await self._rotate_if_due(status.id, status.log)
             except OSError as error:
                 log.warning("the log of container %s cannot be rotated: %s", status.id, error)
 
-    def _rotate_if_due(self, id_: str, path: Path, time: str) -> None:
-        try:
-            is_due = path.stat().st_size >= self._policy.max_bytes
-        except FileNotFoundError:  # an agent ended between the two steps of a rotation
-            self._runtime.reopen_log(id_)
-            return
+    async def _rotate_if_due(self, id_: str, path: Path) -> None:
+        time = datetime.fromtimestamp(now(), UTC).strftime(_TIME)
         rotated = path.with_name(f"{path.name}.{time}")
-        if is_due and not rotated.exists():
-            for file in _kept(path, self._policy.max_files - 2):
-                _compress(file)
-            path.rename(rotated)
+        try:
+            is_moved = await asyncio.to_thread(self._move_if_due, path, rotated)
+        except FileNotFoundError:  # an agent ended between the two steps of a rotation
+            await self._runtime.reopen_log(id_)
+            return
+        if is_moved:
             try:
-                self._runtime.reopen_log(id_)
+                await self._runtime.reopen_log(id_)
             except OSError:  # it has just ended
                 rotated.rename(path)
+
+    def _move_if_due(self, path: Path, rotated: Path) -> bool:
+        if path.stat().st_size < self._policy.max_bytes or rotated.exists():
+            return False
+        for file in _kept(path, self._policy.max_files - 2):
+            _compress(file)
+        path.rename(rotated)
+        return True
 
 
 def remove_log(path: Path) -> None:

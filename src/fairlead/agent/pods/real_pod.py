@@ -6,7 +6,8 @@ import asyncio
 import shutil
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from typing import Final
+from pathlib import Path
+from typing import Final, NamedTuple
 
 from fairlead.agent.images_seam import Image, PullFailure
 from fairlead.agent.network_seam import HostPort, NetworkFailed
@@ -77,17 +78,23 @@ class RealPod:
             cgroup=place.cgroup_of(self.manifest),
             host_network=bool(spec.get("hostNetwork")),
             host_ipc=bool(spec.get("hostIPC")),
+            host_pid=bool(spec.get("hostPID")),
+            logs=place.log_folder(meta.namespace, meta.name, meta.uid),
+            host_ports=self._host_ports(),
             shares_processes=bool(spec.get("shareProcessNamespace")),
             sysctls={sysctl["name"]: sysctl["value"] for sysctl in security.get("sysctls") or ()},
+            is_privileged=_is_privileged(spec),
         )
         try:
             await asyncio.to_thread(place.cgroups.ensure, wanted.cgroup, place.cgroup_files(self.sized))
             sandbox = await place.runtime.create_sandbox(wanted)
-            self.addresses = (place.node_ip,)
+            self.addresses = sandbox.addresses or (place.node_ip,)
             if sandbox.netns is not None:
-                self.addresses = await place.network.attach(
-                    str(sandbox.netns), meta.namespace, meta.name, meta.uid, meta.uid, self._host_ports()
-                )
+                pod = str(sandbox.netns), meta.namespace, meta.name, meta.uid, meta.uid, self._host_ports()
+                if sandbox.addresses:
+                    await place.network.join(sandbox.addresses, *pod)
+                else:
+                    self.addresses = await place.network.attach(*pod)
         except (RuntimeFailure, NetworkFailed, OSError) as failure:
             return self._has_no_sandbox(failure)
         self.sandbox = sandbox
@@ -135,17 +142,17 @@ class RealPod:
     async def start(self, container: Container, attempt: int, image: Image, *, is_init: bool) -> Start:
         """Make and start the container, and wait for its hook."""
         runtime, whole = self.place.runtime, self.container(container.name)
-        id_ = container_id(self.pod.metadata.uid, container.name, attempt)
-        name = f"{runtime.name}://{id_}"
+        id_ = self._run_of(container.name, attempt)
         try:
-            if runtime.status(id_) is None:
-                await runtime.create(container_spec(self.manifest, whole, await self._made(whole, id_, attempt, image)))
+            id_ = id_ or await runtime.create(
+                container_spec(self.manifest, whole, await self._made(whole, attempt, image))
+            )
             await runtime.start(id_)
         except CannotConfigure as problem:
             return Start(problem="CreateContainerConfigError", message=str(problem))
         except CannotStart as problem:
-            self.current[container.name] = id_
-            return Start(now(), name, image.id, "RunContainerError", str(problem))
+            id_ = self.current[container.name] = self._run_of(container.name, attempt)
+            return Start(now(), f"{runtime.name}://{id_}", image.id, "RunContainerError", str(problem))
         except (RuntimeFailure, VolumeProblem, ApiError, OSError) as problem:
             return Start(problem="CreateContainerError", message=str(problem))
         self.current[container.name] = id_
@@ -154,7 +161,7 @@ class RealPod:
         assert status is not None
         if (hook := (whole.get("lifecycle") or {}).get("postStart")) is not None:
             await self._run_post_start(container, hook, id_, is_init=is_init)
-        return Start(status.started_at, name, image.id)
+        return Start(status.started_at, f"{runtime.name}://{id_}", image.id)
 
     async def resize(self, but: Collection[str]) -> str:
         """Give the pod and its running containers what they are allocated; why that cannot be done, or nothing."""
@@ -245,7 +252,13 @@ class RealPod:
 
     # -- what containers are made of
 
-    async def _made(self, container: Obj, id_: str, attempt: int, image: Image) -> Made:
+    def _run_of(self, name: str, attempt: int) -> str:
+        """The id of that run, if it has been made; empty if not."""
+        wanted = self.pod.metadata.uid, name, attempt
+        every = self.place.runtime.containers()
+        return next((each.id for each in every if (each.pod_uid, each.name, each.attempt) == wanted), "")
+
+    async def _made(self, container: Obj, attempt: int, image: Image) -> Made:
         place, meta = self.place, self.pod.metadata
         env = await environment(container, meta.namespace, place.sources, self._downward(), self._services())
         folder = place.folder(meta.uid) / "etc"
@@ -257,6 +270,7 @@ class RealPod:
         )
         logs = place.log_folder(meta.namespace, meta.name, meta.uid) / container["name"]
         values = place.container_values(self.sized)[container["name"]]
+        id_ = container_id(meta.uid, container["name"], attempt)
         seccomp = {"type": "RuntimeDefault"} if place.configured.configuration.seccomp_default else {}
         profiles = place.root / "seccomp"
         log, target = logs / f"{attempt}.log", self._target(container)
@@ -354,17 +368,36 @@ def remove_logs(place: Place, uid: str) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def remove_remnants(place: Place, running: Collection[str], there: Collection[str]) -> None:
-    """Folders and cgroups of pods that do not run, and logs of pods that are not there."""
-    for folder in (place.root / "pods").glob("*"):
-        if folder.name not in running:
-            PodVolumes(folder, 0).tear_down()
-    for cgroup in place.pod_cgroups():
-        if cgroup.rpartition("/pod")[2] not in running:
-            _remove_cgroup(place, cgroup)
-    for folder in (place.root / "logs").glob("*_*_*"):
-        if (uid := folder.name.rpartition("_")[2]) not in there:
-            remove_logs(place, uid)
+def _is_privileged(spec: Obj) -> bool:
+    """Whether any container is."""
+    every = [*(spec.get("initContainers") or ()), *spec["containers"]]
+    return any((container.get("securityContext") or {}).get("privileged") for container in every)
+
+
+class Remnants(NamedTuple):
+    """What there is of pods on the disk and in cgroups, by uid: of some of them nothing else is left."""
+
+    folders: Mapping[str, Path]
+    cgroups: Mapping[str, str]
+    logs: Collection[str]
+
+    @classmethod
+    def of(cls, place: Place) -> Remnants:
+        folders = {folder.name: folder for folder in (place.root / "pods").glob("*")}
+        cgroups = {cgroup.rpartition("/pod")[2]: cgroup for cgroup in place.pod_cgroups()}
+        return cls(folders, cgroups, {log.name.rpartition("_")[2] for log in (place.root / "logs").glob("*_*_*")})
+
+    def remove(self, place: Place, running: Collection[str], there: Collection[str]) -> None:
+        """Folders and cgroups of pods that do not run, and logs of pods that are not there."""
+        for uid, folder in self.folders.items():
+            if uid not in running:
+                PodVolumes(folder, 0).tear_down()
+        for uid, cgroup in self.cgroups.items():
+            if uid not in running:
+                _remove_cgroup(place, cgroup)
+        for uid in self.logs:
+            if uid not in there:
+                remove_logs(place, uid)
 
 
 def _remove_cgroup(place: Place, cgroup: str) -> None:

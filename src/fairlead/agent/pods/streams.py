@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from pathlib import Path
 
-from fairlead.agent import conmon_streams, linux, processes
+from fairlead.agent import linux
 from fairlead.agent.kubelet_api.pod_streams import ProcessStreams
 from fairlead.agent.pods.place import Place
 from fairlead.agent.pods.real_pod import RealPod
@@ -52,13 +51,11 @@ class RealPodStreams:
 
     async def exec(self, container_id: str, command: Sequence[str], wanted: Wanted) -> ProcessStreams:
         status = self._running(container_id)
-        argv = self._place.runtime.exec_command(status.id, command, has_terminal=wanted.is_terminal)
-        return await processes.begin(argv, wanted)
+        return await self._place.runtime.exec(status.id, command, wanted)
 
     async def attach(self, container_id: str, wanted: Wanted) -> ProcessStreams:
         status = self._running(container_id)
-        folder = self._place.runtime.attach_folder(status.id)
-        return await conmon_streams.attach(folder, wanted, partial(self._place.runtime.wait, status.id))
+        return await self._place.runtime.attach(status.id, wanted)
 
     async def connect(self, pod_uid: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         real = self._worker.real_pod(pod_uid)

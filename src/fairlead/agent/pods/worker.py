@@ -4,6 +4,7 @@
                            └▶ refused: Failed
 
 After a start the runtime may have more than the API server knows of: pods that were deleted meanwhile are torn down.
+Static pods do not wait for an API server.
 """
 
 from __future__ import annotations
@@ -15,20 +16,17 @@ from collections.abc import Callable, Sequence, Set
 from typing import Final
 
 from fairlead.agent.pods.admission import admission_of
+from fairlead.agent.pods.node_pods import NodePods
 from fairlead.agent.pods.observed import ObservedRuntime
 from fairlead.agent.pods.place import Place
-from fairlead.agent.pods.real_pod import RealPod, remove_logs, remove_remnants, tear_down
+from fairlead.agent.pods.real_pod import RealPod, Remnants, remove_logs, tear_down
 from fairlead.agent.pods.resizing import PendingResizes, Sized, resize_settings
 from fairlead.agent.runtimes.base import ContainerStatus
-from fairlead.api.builtin import PODS
 from fairlead.api.errors import NotFound
 from fairlead.api.event_types import WARNING
-from fairlead.api.meta import Versioned
 from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
 from fairlead.api.pods import FINISHED, Pod
-from fairlead.api.verbs import Api, DeleteOptions, PatchType
-from fairlead.client.informer import Informer
 from fairlead.client.worker import work_off
 from fairlead.node.container_sync import Note
 from fairlead.node.grace_periods import grace_period, stop_timeout
@@ -55,14 +53,13 @@ class PodWorker:
 
     def __init__(
         self,
-        api: Api,
         place: Place,
-        pods: Informer[Pod],
+        pods: NodePods,
         node: Callable[[], Node | None],
         pressures: Callable[[], Sequence[str]],
         changed: Callable[[], None],
     ) -> None:
-        self._api, self._place, self._pods = api, place, pods
+        self._place, self._pods = place, pods
         self._node, self._pressures, self._changed = node, pressures, changed
         self._queue: WorkQueue[str] = WorkQueue()
         self._runs: dict[str, PodRun] = {}  # by uid, as the next
@@ -82,12 +79,11 @@ class PodWorker:
         return self._admitted
 
     async def run(self) -> None:
-        """Until cancelled. The informer must be running."""
-        await self._pods.synced()
-        await self._collect()
+        """Until cancelled. What pods come from must be running."""
         self._place.runtime.subscribe(self._container_ended)
-        self._pods.subscribe(self._pod_event)
+        self._pods.subscribe_static(self._pod_event)
         async with asyncio.TaskGroup() as group:
+            group.create_task(self._take_from_api(), name="pods of the API server")
             for _ in range(WORKERS):
                 group.create_task(work_off(self._queue, "pod", self._sync), name="pod worker")
             group.create_task(self._refresh(), name="volumes")
@@ -132,15 +128,21 @@ class PodWorker:
         if (real := self._real.get(status.pod_uid)) is not None:
             real.ended(status.id)
 
+    async def _take_from_api(self) -> None:
+        await self._pods.synced()
+        await self._collect()
+        self._pods.subscribe(self._pod_event)
+
     async def _collect(self) -> None:
         """Tear down what belongs to no pod any more, however far it had come when the last agent ended."""
         place = self._place
+        remnants = Remnants.of(place)  # before it is asked who is known: static pods may come meanwhile
         known = {pod.metadata.uid for pod in self._pods if pod.status.phase not in FINISHED}
         for sandbox in place.runtime.sandboxes():
             if sandbox.uid not in known:
                 await tear_down(place, sandbox.uid, sandbox.cgroup)
         await place.network.collect({sandbox.uid for sandbox in place.runtime.sandboxes()})
-        await asyncio.to_thread(remove_remnants, place, known, {pod.metadata.uid for pod in self._pods})
+        await asyncio.to_thread(remnants.remove, place, known, {pod.metadata.uid for pod in self._pods})
 
     # -- one step
 
@@ -181,9 +183,7 @@ class PodWorker:
         uid, key = pod.metadata.uid, pod.metadata.key
         real = self._real.get(uid)
         if real is None or real.pod.metadata.generation != pod.metadata.generation:
-            manifest = (await self._api.get(PODS, pod.metadata.name, pod.metadata.namespace)).obj()
-            if manifest["metadata"]["uid"] != uid:
-                raise NotFound(f"pod {key} is another one by now")
+            manifest = await self._pods.manifest(pod)
             if real is None:
                 real = self._real[uid] = RealPod(self._place, pod, manifest, lambda: self._queue.add(key))
                 real.current = _current(pod)
@@ -276,29 +276,22 @@ class PodWorker:
         return PodAddresses(self._place.node_ip, own)
 
     async def _report(self, pod: Pod, run: PodRun, real: RealPod, status: Obj) -> None:
-        """Write the status, if the pod has not changed since it was worked out."""
-        meta = pod.metadata
-        patch = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version}, "status": status}
-        written = await self._api.patch(PODS, meta.name, meta.namespace, patch, PatchType.MERGE, subresource="status")
-        run.reported_version = written.view(Versioned).metadata.resource_version
-        real.manifest = written.obj()
+        real.manifest = await self._pods.report(pod, status)
+        run.reported_version = real.manifest["metadata"]["resourceVersion"]
 
     # -- the end
 
     async def _remove(self, pod: Pod, real: RealPod) -> None:
-        """Delete the pod, of which nothing runs any more; finalizers may still keep the object."""
+        """Delete the pod, of which nothing runs any more."""
         await real.tear_down()
         self._release(pod.metadata.uid)
-        meta = pod.metadata
-        if pod.is_finished and meta.deletion_grace_period_seconds == 0:
-            return
-        options = DeleteOptions(grace_period_seconds=0, precondition_uid=meta.uid)
-        await self._api.delete(PODS, meta.name, meta.namespace, options)
+        await self._pods.remove(pod)
 
     async def _forget_others(self, key: str, pod: Pod | None) -> None:
-        """Tear down those of that name that are gone from the API, however that happened."""
+        """Tear down those of that name that are gone, however that happened; a static pod may be back already."""
         for uid, real in list(self._real.items()):
-            if real.pod.metadata.key != key or (pod is not None and uid == pod.metadata.uid):
+            is_present = pod is not None and uid == pod.metadata.uid and uid not in self._departed.get(key, ())
+            if real.pod.metadata.key != key or is_present:
                 continue
             await real.tear_down()
             self._departed.setdefault(key, set()).add(uid)

@@ -1,7 +1,8 @@
 """The contract with whatever runs containers, so that nothing above it knows whether that is conmon or a CRI socket.
 
 A sandbox is what the containers of one pod share (namespaces, a cgroup); it has the pod's uid as its id. A container is
-one run of a container of a pod: a restart makes a new one, with the next attempt. Its life:
+one run of a container of a pod: a restart makes a new one, with the next attempt. Who gives it its id is up to the
+runtime. Its life:
 
     created ─▶ running ─▶ exited ─▶ removed
        └─────────────────▶ (the program cannot be started: exited, START_FAILED)
@@ -13,9 +14,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
+from fairlead.agent.kubelet_api.pod_streams import ProcessStreams
+from fairlead.agent.network_seam import HostPort
 from fairlead.node.cgroups.containers import ContainerValues
+from fairlead.runtime.streaming.remote_command import Wanted
 
 #: What a container ends with whose program could not be started (containerd's code and reason).
 START_FAILED: Final = 128
@@ -38,12 +42,18 @@ class SandboxSpec:
     hostname: str
     #: Below the root of each cgroup hierarchy.
     cgroup: str
+    #: Below it the logs of its containers lie.
+    logs: Path
     host_network: bool = False
     host_ipc: bool = False
+    host_pid: bool = False
+    host_ports: Sequence[HostPort] = ()
     #: By name, as the kernel has them for namespaces of the pod's own.
     sysctls: Mapping[str, str] = field(default_factory=dict)
     #: Its containers see each other's processes.
     shares_processes: bool = False
+    #: One of its containers is.
+    is_privileged: bool = False
 
 
 class Sandbox(NamedTuple):
@@ -53,6 +63,8 @@ class Sandbox(NamedTuple):
     cgroup: str
     #: None: that of the machine.
     netns: Path | None
+    #: Those that the runtime's own network gave it; with none it has to be attached to one.
+    addresses: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +99,13 @@ class Security:
     is_proc_masked: bool = True
     #: With the profile RuntimeDefault.
     is_seccomp_confined: bool = False
-    #: Or with a profile of its own, as the OCI runtime specification has it.
-    seccomp: Mapping[str, Any] | None = None
+    #: Or with a profile of its own: a file, which has been looked at.
+    seccomp: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerSpec:
+    #: What it is called where the runtime has no names of its own: the same for the same run of a container.
     id: str
     pod_uid: str
     name: str
@@ -166,6 +179,23 @@ class Runtime(Protocol):
     name: str
     version: str
 
+    @property
+    def problem(self) -> str:
+        """Why nothing can be done at present, as a node's condition says it; empty: all is well."""
+        ...
+
+    async def adopt(self) -> None:
+        """Find what is there from before; call it first."""
+        ...
+
+    async def run(self) -> None:
+        """Notice what happens behind our back, until cancelled."""
+        ...
+
+    def close(self) -> None:
+        """Stop watching; containers run on."""
+        ...
+
     def subscribe(self, changed: Callable[[ContainerStatus], None]) -> None:
         """Call that whenever a container has ended."""
         ...
@@ -178,8 +208,8 @@ class Runtime(Protocol):
 
     def sandboxes(self) -> Sequence[Sandbox]: ...
 
-    async def create(self, spec: ContainerSpec) -> None:
-        """Make everything ready to start it; CannotStart where its program cannot be."""
+    async def create(self, spec: ContainerSpec) -> str:
+        """Make everything ready to start it: its id. CannotStart where its program cannot be."""
         ...
 
     async def start(self, id_: str) -> None: ...
@@ -202,24 +232,20 @@ class Runtime(Protocol):
         """Run a command to its end; TimeoutError if it takes longer."""
         ...
 
-    def exec_command(self, id_: str, argv: Sequence[str], *, has_terminal: bool) -> Sequence[str]:
-        """The program of this machine whose streams are those of that command in the container."""
+    async def exec(self, id_: str, argv: Sequence[str], wanted: Wanted) -> ProcessStreams:
+        """Run a command whose streams somebody reads and writes; OSError if that cannot be."""
         ...
 
-    def reopen_log(self, id_: str) -> None:
+    async def attach(self, id_: str, wanted: Wanted) -> ProcessStreams:
+        """The streams of the container's own process; OSError if it has ended."""
+        ...
+
+    async def reopen_log(self, id_: str) -> None:
         """Begin a new file at the path of its log, soon; OSError if it has ended."""
-        ...
-
-    def attach_folder(self, id_: str) -> Path:
-        """Where conmon's clients attach to the container's own streams."""
         ...
 
     def writable_layer(self, id_: str) -> Path:
         """Where on this machine lies what the container writes to its root file system."""
-        ...
-
-    async def wait(self, id_: str) -> int:
-        """Its exit code, once it has ended."""
         ...
 
     def last_words(self, id_: str, limit: int) -> bytes:

@@ -11,7 +11,7 @@ the first as it was configured, hard before soft.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from fairlead.api.objects import Obj
@@ -173,13 +173,12 @@ def _observed(
     first_met = {threshold: state.first_met.get(threshold, now) for threshold in found}
     seen_now = {CONDITION[RESOURCE[threshold.signal]]: now for threshold in found}
     last_seen = {**state.last_seen, **seen_now}
-    return replace(
-        state,
+    return EvictionState(
         thresholds=thresholds,
         first_met=first_met,
-        past_grace=tuple(each for each, since in first_met.items() if now - since >= each.grace_seconds),
+        past_grace=tuple([each for each, since in first_met.items() if now - since >= each.grace_seconds]),
         last_seen=last_seen,
-        conditions=tuple(each for each, at in last_seen.items() if now - at < settings.transition_seconds),
+        conditions=tuple([each for each, at in last_seen.items() if now - at < settings.transition_seconds]),
         observations=observations,
     )
 

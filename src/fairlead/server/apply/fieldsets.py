@@ -100,7 +100,7 @@ def difference(a: Fields, b: Fields) -> Fields:
         remaining = difference(below(left), right) if left and right else below(left)
         return node_of(is_member(left) and not is_member(right), remaining)
 
-    return _reduced(a, b, rest)
+    return LEAF if a == b else _reduced(a, b, rest)
 
 
 def without(a: Fields, b: Fields) -> Fields:

@@ -127,7 +127,7 @@ def applied(
     time = last.get("time") if last else None
     managed[me] = new_entry(me, version, writer.counted(field_set(config, writer.form.atom)), time)
     merged = merge(live, config, writer.form.atom)
-    if last is not None and fields_of(last):
+    if last is not None and not _is_named_again(last, managed, me):
         merged = _pruned(merged, managed, last, writer)
     managed = _taken(managed, _Comparisons(live, merged, writer.form, writer), me, is_forced=force)
     has_changed = encode(live) != encode(merged)
@@ -208,6 +208,15 @@ def _reconciled(managed: Managed, writer: FieldManager) -> Managed:
 
 
 # --- what an applier no longer names --------------------------------------------------------------------------------
+
+
+def _is_named_again(last: Obj, managed: Managed, me: Identity) -> bool:
+    """Whether this manager still names all that it applied last time, so that nothing can be left without an owner.
+
+    Only where everybody speaks the same version: what is lost in a conversion may be an owned field.
+    """
+    versions = {entry["apiVersion"] for entry in (last, *managed.values())}
+    return len(versions) == 1 and not difference(fields_of(last), fields_of(managed[me]))
 
 
 def _pruned(merged: Obj, managed: Managed, last: Obj, writer: FieldManager) -> Obj:

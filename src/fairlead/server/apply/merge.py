@@ -14,7 +14,7 @@ from typing import Any
 from fairlead.api.objects import Obj
 from fairlead.server.apply.fieldsets import SELF, Fields, is_member
 from fairlead.server.apply.shapes import Atom, ListShape, MapShape, SchemaMismatch
-from fairlead.server.apply.typed import kind_of
+from fairlead.server.apply.typed import is_plain_text, kind_of
 from fairlead.server.crds.schema import ABSENT
 
 
@@ -46,16 +46,15 @@ def _merged(live: Any, config: Any, atom: Atom | None) -> Any:
 
 def _merged_map(live: Obj, config: Obj, shape: MapShape) -> Any:
     children = shape.children
-    out = {}
-    for key, value in live.items():
-        merged = _merged(value, config.get(key, ABSENT), children[key]) if key in config else value
-        if merged is not ABSENT:
-            out[key] = merged
+    out = dict(live)
     for key, value in config.items():
-        if key not in live:
-            merged = _merged(ABSENT, value, children[key])
-            if merged is not ABSENT:
-                out[key] = merged
+        child = children[key]
+        if not is_plain_text(value, child):
+            value = _merged(live.get(key, ABSENT), value, child)
+        if value is not ABSENT:
+            out[key] = value
+        else:
+            out.pop(key, None)
     return out or ABSENT
 
 

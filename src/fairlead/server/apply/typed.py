@@ -34,13 +34,18 @@ def _fields_of(value: Any, atom: Atom | None) -> Fields | None:
 
 
 def _fields_of_map(value: Obj, shape: MapShape) -> Fields:
-    out = {}
+    out: dict[str, Fields] = {}
+    children, spelled = shape.children, shape.spelled
     for key, item in value.items():
-        found = _fields_of(item, shape.children[key])
-        member = found is None or item is None or item == {} or key not in shape.children.declared
+        child = children[key]
+        if is_plain_text(item, child):
+            out[spelled[key]] = LEAF
+            continue
+        found = _fields_of(item, child)
+        member = found is None or item is None or item == {} or key not in children.declared
         node = node_of(member, found or LEAF)
         if node is not None:
-            out[f"f:{key}"] = node
+            out[spelled[key]] = node
     return out
 
 
@@ -51,6 +56,11 @@ def _fields_of_list(value: list[Any], shape: ListShape) -> Fields:
         # Elements that cannot be told apart are owned together, whatever they hold.
         out[element] = LEAF if element in out else node_of(True, _fields_of(item, shape.items) or LEAF) or LEAF
     return out
+
+
+def is_plain_text(value: Any, atom: Atom | None) -> bool:
+    """Whether a value is a text in a place for scalars, as most values are: there is nothing below it."""
+    return type(value) is str and atom is not None and atom.scalar != ""
 
 
 def kind_of(value: Any, atom: Atom | None) -> MapShape | ListShape | str:

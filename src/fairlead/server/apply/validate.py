@@ -20,18 +20,18 @@ from fairlead.server.apply.typed import kind_of
 Problem = tuple[str, str]
 
 
-def problems_of(value: Any, atom: Atom | None, path: str = "") -> list[Problem]:
-    """Everything in a configuration that does not fit."""
+def problems_of(value: Any, atom: Atom | None) -> list[Problem]:
+    """Everything in a configuration that does not fit. Paths are made on the way back, of what does not fit alone."""
     if atom is None:
-        return [(path, "field not declared in schema")]
+        return [("", "field not declared in schema")]
     if value is None:
         return []
     kind = kind_of(value, atom)
     if isinstance(kind, MapShape):
-        return _map(value, kind, path) if isinstance(value, dict) else [(path, f"expected map, got {_shown(value)}")]
+        return _map(value, kind) if isinstance(value, dict) else [("", f"expected map, got {_shown(value)}")]
     if isinstance(kind, ListShape):
-        return _list(value, kind, path) if isinstance(value, list) else [(path, f"expected list, got {_shown(value)}")]
-    return _scalar(value, kind, path)
+        return _list(value, kind) if isinstance(value, list) else [("", f"expected list, got {_shown(value)}")]
+    return _scalar(value, kind)
 
 
 def joined(problems: list[Problem]) -> str:
@@ -39,43 +39,50 @@ def joined(problems: list[Problem]) -> str:
     return texts[0] if len(texts) == 1 else "\n".join(["errors:", *(f"  {text}" for text in texts)])
 
 
-def _map(value: dict[str, Any], shape: MapShape, path: str) -> list[Problem]:
+def _map(value: dict[str, Any], shape: MapShape) -> list[Problem]:
     found: list[Problem] = []
+    children = shape.children
     for key, item in value.items():
-        child = shape.children[key]
-        found += problems_of(item, child, f"{path}.{key}")
+        child = children[key]
+        if type(item) is str and child is not None and child.scalar == "string":
+            continue
+        found += _below(f".{key}", problems_of(item, child))
         if child is None:
             break  # upstream stops at an undeclared field
     return found
 
 
-def _list(value: list[Any], shape: ListShape, path: str) -> list[Problem]:
+def _list(value: list[Any], shape: ListShape) -> list[Problem]:
     found: list[Problem] = []
     seen: set[str] = set()
     for index, item in enumerate(value):
-        step = f"[{index}]"
+        element = f"i:{index}"
         if not shape.is_atomic:
             try:
                 element = shape.element_of(item)
             except SchemaMismatch as error:
-                return [*found, (path, f"element {index}: {error}")]
-            step = elements.path_text(element)
+                return [*found, ("", f"element {index}: {error}")]
             if element in seen:
-                found.append((path, f"duplicate entries for key {step}"))
+                found.append(("", f"duplicate entries for key {elements.path_text(element)}"))
             seen.add(element)
-        found += problems_of(item, shape.items, f"{path}{step}")
+        if problems := problems_of(item, shape.items):
+            found += _below(elements.path_text(element), problems)
     return found
 
 
-def _scalar(value: Any, kind: str, path: str) -> list[Problem]:
+def _below(step: str, problems: list[Problem]) -> list[Problem]:
+    return [(step + path, text) for path, text in problems]
+
+
+def _scalar(value: Any, kind: str) -> list[Problem]:
     if kind == "numeric" and (isinstance(value, bool) or not isinstance(value, int | float)):
-        return [(path, f"expected numeric (int or float), got {type_of(value)}")]
+        return [("", f"expected numeric (int or float), got {type_of(value)}")]
     if kind == "string" and not isinstance(value, str):
-        return [(path, f"expected string, got &value.valueUnstructured{{Value:{_literal(value)}}}")]
+        return [("", f"expected string, got &value.valueUnstructured{{Value:{_literal(value)}}}")]
     if kind == "boolean" and not isinstance(value, bool):
-        return [(path, f"expected boolean, got {_shown(value)}")]
+        return [("", f"expected boolean, got {_shown(value)}")]
     if kind == "untyped" and isinstance(value, dict | list):
-        return [(path, f"expected any scalar, got {_shown(value)}")]
+        return [("", f"expected any scalar, got {_shown(value)}")]
     return []
 
 

@@ -17,7 +17,7 @@ from fairlead.api.flow_control import (
 )
 from fairlead.api.objects import Obj
 from fairlead.kinds.flow_defaults import MANDATORY, flow_schemas, priority_levels
-from fairlead.runtime.clock import monotonic, now
+from fairlead.runtime.clock import monotonic, now, running_loop
 from fairlead.server.access import AccessRequest
 from fairlead.server.fairness.flows import Flow, Flows
 from fairlead.server.fairness.queues import Level, Origin, Refused, Turn
@@ -128,7 +128,7 @@ class Fairness:
 
     async def _wait(self, level: Level, turn: Turn) -> None:
         """Until it has its seats. Raises `Refused`."""
-        granted = asyncio.get_running_loop().create_future()
+        granted = running_loop().create_future()
         level.enqueue(turn, granted)
         self._grant()  # others of its level may wait for more seats than it needs
         try:

@@ -19,8 +19,8 @@ import msgspec
 from fairlead.api.builtin import PODS
 from fairlead.api.errors import ApiError, BadRequest, InternalError, NotFound, class_of
 from fairlead.api.objects import Obj
+from fairlead.api.pod_log_options import PodLogOptions
 from fairlead.golang.numbers import parse_bool
-from fairlead.kinds.pod_log_options import PodLogOptions
 from fairlead.server.access import check
 from fairlead.server.http.answers import Answer
 from fairlead.server.http.authorization import access_request

@@ -34,10 +34,10 @@ _TEXTS = {
     "allowWatchBookmarks": "Whether a watch may send BOOKMARK events, which say how far it has come.",
     "continue": "The token of the answer before, for the next page of a list.",
     "fieldManager": "Who makes these changes, as managedFields will say; at most 128 printable characters.",
-    "fieldSelector": "Restricts the objects by their fields.",
+    "fieldSelector": "Restricts the list of returned objects by their fields.",
     "fieldValidation": "What becomes of unknown and repeated fields: Ignore, Warn or Strict.",
     "force": "Whether an apply takes over fields that others own.",
-    "labelSelector": "Restricts the objects by their labels.",
+    "labelSelector": "Restricts the list of returned objects by their labels.",
     "limit": "How many objects a list answers at most; the rest is there by its continue token.",
     "namespace": "object name and auth scope, such as for teams and projects",
     "pretty": "If 'true', the answer is printed with indentation.",
@@ -45,7 +45,7 @@ _TEXTS = {
     "resourceVersionMatch": "How resourceVersion is meant for a list: Exact or NotOlderThan.",
     "sendInitialEvents": "Whether a watch begins with an event for every object that is there.",
     "timeoutSeconds": "How long a list or watch may take.",
-    "watch": "Whether to be told of changes instead of being sent a list.",
+    "watch": "Watch for changes to the described resources: each is told as it comes, instead of a list being sent.",
 }
 _LIST = (
     "allowWatchBookmarks", "continue", "fieldSelector", "labelSelector", "limit", "resourceVersion",

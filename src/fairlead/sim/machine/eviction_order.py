@@ -73,12 +73,10 @@ class EvictionOrder:
             if overuse is not None:
                 entries = [((-overuse(pod.candidate.namespace), *own), number, pod) for own, number, pod in entries]
             entries = nsmallest(most, entries)
-        return [(pod, self._row(pod, read, memory_room, overuse)) for _, _, pod in entries]
+        rows = self._rows  # those at the head of the order are told of in every pass
+        return [(pod, rows.get(pod.uid) or self._row(pod, read, memory_room, overuse)) for _, _, pod in entries]
 
     def _row(self, pod: MachinePod, read: Read, memory_room: int, overuse: Overuse | None) -> RankedPod:
-        """Those at the head of the order are told of in every pass."""
-        if (row := self._rows.get(pod.uid)) is not None:
-            return row
         usage = pod.ranked_by(self._resource, read, memory_room)
         row = ranked_pod(pod.candidate, usage, self._signal, self._filesystems, overuse)
         if pod.is_steady and overuse is None:

@@ -5,6 +5,8 @@ sim.fairlead.dev/containerfs: nodefs         of these two, only images have it
 sim.fairlead.dev/inodes: "1000000"           of the node's file system; also imagefs-inodes
 sim.fairlead.dev/max-pid: "32768"
 sim.fairlead.dev/cgroup-version: "1"
+sim.fairlead.dev/least-oom-score-adj: "0"    what the machine refuses: a lower one is not to be had, as without
+                                             CAP_SYS_RESOURCE
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from fairlead.api.nodes import Node
 from fairlead.api.quantity import QuantityError, milli, units
 from fairlead.node.allocatable import EPHEMERAL_STORAGE, Machine
 from fairlead.node.eviction.signals import FileSystems
+from fairlead.node.oom import EXEMPT, LEAST_PROTECTED
 from fairlead.sim.behaviour import PREFIX
 
 IMAGEFS: Final = PREFIX + "imagefs"
@@ -25,6 +28,7 @@ INODES: Final = PREFIX + "inodes"
 IMAGEFS_INODES: Final = PREFIX + "imagefs-inodes"
 MAX_PID: Final = PREFIX + "max-pid"
 CGROUP_VERSION: Final = PREFIX + "cgroup-version"
+LEAST_OOM_SCORE_ADJ: Final = PREFIX + "least-oom-score-adj"
 
 #: The kernel's own default on 64 bits, and what ext4 makes of a disk: an inode for every 16 KiB.
 DEFAULT_MAX_PID: Final = 4_194_304
@@ -42,6 +46,7 @@ class Hardware:
     imagefs_bytes: int = 0
     imagefs_inodes: int = 0
     cgroup_version: int = 2
+    least_oom_score_adj: int = EXEMPT
 
 
 def hardware_of(node: Node) -> Hardware:
@@ -60,6 +65,7 @@ def hardware_of(node: Node) -> Hardware:
         imagefs,
         _amount(annotations, IMAGEFS_INODES, imagefs // BYTES_PER_INODE),
         1 if annotations.get(CGROUP_VERSION) == "1" else 2,
+        _least_oom_score_adj(annotations.get(LEAST_OOM_SCORE_ADJ, "")),
     )
 
 
@@ -71,6 +77,13 @@ def machine_of(capacity: Mapping[str, str], annotations: Mapping[str, str]) -> M
         ephemeral_storage_bytes=_units(capacity, EPHEMERAL_STORAGE),
         max_pid=_amount(annotations, MAX_PID, DEFAULT_MAX_PID),
     )
+
+
+def _least_oom_score_adj(text: str) -> int:
+    try:
+        return min(max(int(text), EXEMPT), LEAST_PROTECTED)
+    except ValueError:
+        return EXEMPT
 
 
 def _units(capacity: Mapping[str, str], name: str) -> int:

@@ -229,7 +229,7 @@ class SimulatedMachine:
         read = read_at(now)
         found = self.figures(read)
         while len(kills) < MOST_KILLS and (domain := self._exhausted(read, found)) is not None:
-            kill = victim(domain, read, self.hardware.machine.memory_bytes, is_single=self.is_single_kill)
+            kill = victim(domain, now, self.hardware, is_single=self.is_single_kill)
             if kill is None:
                 break
             self.put(self._without(kill), now)
@@ -248,19 +248,19 @@ class SimulatedMachine:
         """The innermost cgroup whose limit is exceeded, or else the machine, if it says how much it has."""
         for pod in self._with_own_memory.values():
             limit = pod.pod_level_memory_limit
-            if limit is not None and pod.anonymous_in_all(read) > limit:
-                return MemoryDomain(limit, (pod,), f"of pod {pod.key}")
+            if limit is not None and (used := pod.anonymous_in_all(read)) > limit:
+                return MemoryDomain(limit, used, (pod,), f"of pod {pod.key}")
         for class_, limit in self._limits_of_classes(read).items():
             members = [pod for pod in self.pods.values() if pod.qos_class == class_]
-            if sum(pod.anonymous_in_all(read) for pod in members) > limit:
-                return MemoryDomain(limit, members, f"of {class_} pods")
+            if (used := sum(pod.anonymous_in_all(read) for pod in members)) > limit:
+                return MemoryDomain(limit, used, members, f"of {class_} pods")
         capacity = self.hardware.machine.memory_bytes
         if not capacity:
             return None
         if found.pods_anonymous > self._enforced_limit:
-            return MemoryDomain(self._enforced_limit, self.pods.values(), "of all pods")
+            return MemoryDomain(self._enforced_limit, found.pods_anonymous, self.pods.values(), "of all pods")
         if found.anonymous > capacity:
-            return MemoryDomain(capacity, self.pods.values())
+            return MemoryDomain(capacity, found.anonymous, self.pods.values())
         return None
 
     def _limits_of_classes(self, read: Read) -> Mapping[str, int]:

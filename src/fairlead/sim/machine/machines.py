@@ -79,6 +79,8 @@ class _NodeEntry:
     shown: tuple[str, ...] = ()
     #: How many pods it has evicted, by signal.
     evictions: Counter[str] = field(default_factory=Counter)
+    #: By uid and container: which run loses its children to its own limit, and when.
+    child_deaths: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
     warnings: WarningLimits = field(default_factory=lambda: WarningLimits(now()))
     throttling: Throttling = field(default_factory=Throttling)
     #: What has come together of its cpu, once somebody has asked; it goes with the node.
@@ -168,6 +170,8 @@ class Machines:
         if (entry := self._nodes.get(pod.spec.node_name)) is None:
             return
         entry.pods.pop(uid, None)
+        for key in [key for key in entry.child_deaths if key[0] == uid]:
+            del entry.child_deaths[key]
         entry.throttling.remove(uid, now())
         if entry.machine is not None and uid in entry.machine.pods:
             entry.machine.remove(uid)
@@ -213,7 +217,7 @@ class Machines:
 
     def memory_bytes(self, pod: Pod, container: Container, started_at: float, now_: float) -> int:
         """How much memory a container that started then uses now."""
-        usage = self._usage(pod)
+        usage = self.usage(pod)
         models = [usage.model(container.name, measure) for measure in (Measure.MEMORY, Measure.CHILD_MEMORY)]
         models += usage.in_memory(container.name)
         return int(sum(model.at(now_, started_at) for model in models if model is not None))
@@ -245,7 +249,7 @@ class Machines:
     # -- inside
 
     def _own_limit(self, pod: Pod, container: Container, started_at: float) -> LimitKills:
-        key, usage = (pod.metadata.uid, container.name), self._usage(pod)
+        key, usage = (pod.metadata.uid, container.name), self.usage(pod)
         known = self._own.get(key)
         limit = memory_limit(pod, container)
         if known is not None and known[0] == started_at and known[1] is usage and known[2] == limit:
@@ -258,6 +262,9 @@ class Machines:
         if limit:
             kills = limit_kills(usage, container.name, limit, started_at, after, is_single=is_single)
         self._own[key] = (started_at, usage, limit, kills)
+        if entry is not None and kills.child_at is not None:
+            entry.child_deaths[key] = started_at, kills.child_at
+            self._looks.add_after(pod.spec.node_name, kills.child_at - now())
         return kills
 
     def _is_single_kill(self, entry: _NodeEntry) -> bool:
@@ -265,7 +272,7 @@ class Machines:
             return entry.machine.is_single_kill
         return self._configured(entry.node).configuration.is_single_process_oom_kill(2)
 
-    def _usage(self, pod: Pod) -> PodUsageModels:
+    def usage(self, pod: Pod) -> PodUsageModels:
         """The same object as long as nothing about it changes."""
         uid = pod.metadata.uid
         known, version = self._usages.get(uid), pod.metadata.resource_version
@@ -324,7 +331,7 @@ class Machines:
     def _enter(self, entry: _NodeEntry, machine: SimulatedMachine, pod: Pod, run: PodRun, moment: float) -> bool:
         """Tell the machine what runs of the pod now; returns whether that is news."""
         uid = pod.metadata.uid
-        usage = self._usage(pod)
+        usage = self.usage(pod)
         started = {
             name: since for name, since in run.running.items() if self._killed.get((uid, name), (0.0,))[0] != since
         }
@@ -357,6 +364,7 @@ class Machines:
         if entry is None or entry.machine is None:
             return
         moment = now()
+        self._lose_children(entry, entry.machine, moment)
         if (event := entry.machine.enforce(moment)) is not None:
             self._record(entry.node, event)
         kills, outcome, next_at, events = entry.machine.look(moment)
@@ -364,14 +372,26 @@ class Machines:
             self._record(entry.node, told)
         for kill in kills:
             self._kill(entry, kill, moment)
-        if outcome is not None:
-            self._act(entry, outcome)
         if next_at is not None:
             self._looks.add_after(name, max(next_at - moment, 0.001))
-        if set(entry.machine.eviction.conditions) != set(entry.shown):
-            await self._show(entry, entry.machine.eviction.conditions)
+        try:  # who waits for room must not come before it is known that there is none
+            if set(entry.machine.eviction.conditions) != set(entry.shown):
+                await self._show(entry, entry.machine.eviction.conditions)
+        finally:
+            if outcome is not None:
+                self._act(entry, outcome)
         if kills:
             await asyncio.sleep(0)
+
+    def _lose_children(self, entry: _NodeEntry, machine: SimulatedMachine, moment: float) -> None:
+        """Children that their container's own limit has ended by now use nothing any more."""
+        due = [key for key, (_, at) in entry.child_deaths.items() if at <= moment]
+        for key in due:
+            since, _ = entry.child_deaths.pop(key)
+            uid, name = key
+            self._childless[key] = since
+            if (pod := machine.pods.get(uid)) is not None and pod.started.get(name) == since:
+                machine.put(pod.running(pod.started, pod.without_children | {name}), moment)
 
     def _kill(self, entry: _NodeEntry, kill: OomKill, moment: float) -> None:
         name = kill.container

@@ -154,6 +154,7 @@ class _Measuring:
                 anonymous + shared + active,
                 anonymous,
                 memory_limit(pod.pod, spec),
+                oom_kills=name in pod.without_children,
             ),
             rootfs=rootfs(layer, pod.amount(name, Measure.INODES, self._read)),
             logs=self._on_nodefs(pod.amount(name, Measure.LOGS, self._read), None),
@@ -201,9 +202,11 @@ class _Measuring:
             return self._root
         return qos_cgroup(self._root, pod.qos_class)
 
-    def _memory(self, usage: int, working_set: int, anonymous: int, limit: int | None) -> MemoryMeasurements:
-        available = None if limit is None else max(limit - working_set, 0)
-        return MemoryMeasurements(usage, working_set, anonymous, available, limit, cache=max(usage - anonymous, 0))
+    def _memory(
+        self, usage: int, working_set: int, anonymous: int, limit: int | None, *, oom_kills: int = 0
+    ) -> MemoryMeasurements:
+        available, cache = None if limit is None else max(limit - working_set, 0), max(usage - anonymous, 0)
+        return MemoryMeasurements(usage, working_set, anonymous, available, limit, cache, oom_kills=oom_kills)
 
     def _sum_of_memory(
         self, parts: tuple[ContainerMeasurements, ...] | tuple[PodMeasurements, ...], limit: int | None

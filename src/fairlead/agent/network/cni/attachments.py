@@ -38,6 +38,8 @@ class Attachment:
     network: Conflist
     #: None until the last plugin has answered.
     result: dict[str, Any] | None = None
+    #: The container runtime has attached it, and will detach it.
+    is_runtimes: bool = False
 
     @property
     def addresses(self) -> tuple[str, ...]:
@@ -110,7 +112,7 @@ class Attachments:
 
 
 def _written(attachment: Attachment) -> dict[str, Any]:
-    plain = ("container_id", "namespace", "name", "uid", "netns", "result")
+    plain = ("container_id", "namespace", "name", "uid", "netns", "result", "is_runtimes")
     return {field: getattr(attachment, field) for field in plain} | {
         "host_ports": [port._asdict() for port in attachment.host_ports],
         "network": attachment.network.to_json(),

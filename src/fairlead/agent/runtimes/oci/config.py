@@ -10,32 +10,21 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from fairlead.agent.runtimes.base import ContainerSpec, Mount, RuntimeFailure, Security
 from fairlead.agent.runtimes.oci.capabilities import capabilities
 from fairlead.agent.runtimes.oci.devices import machine_devices
 from fairlead.agent.runtimes.oci.layout import ContainerFiles, SandboxFiles
 from fairlead.agent.runtimes.oci.seccomp import runtime_default
 from fairlead.agent.runtimes.oci.users import ImageUser, image_user
+from fairlead.agent.runtimes.proc_paths import MASKED, READ_ONLY
 from fairlead.api.objects import Obj
 from fairlead.node.cgroups.containers import ContainerValues
 
 DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #: Namespaces of the sandbox, by the name that a config has for them.
 PINNED: Final[Mapping[str, str]] = {"net": "network", "ipc": "ipc", "uts": "uts"}
-_MASKED: Final = (
-    "/proc/asound",
-    "/proc/acpi",
-    "/proc/kcore",
-    "/proc/keys",
-    "/proc/latency_stats",
-    "/proc/timer_list",
-    "/proc/timer_stats",
-    "/proc/sched_debug",
-    "/proc/scsi",
-    "/sys/firmware",
-    "/sys/devices/virtual/powercap",
-)
-_READ_ONLY: Final = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
 
 
 def config_of(
@@ -51,7 +40,7 @@ def config_of(
     if spec.security.must_not_be_root and user.uid == 0:
         raise RuntimeFailure("container has runAsNonRoot and image will run as root")
     is_privileged = spec.security.is_privileged
-    masks = {"maskedPaths": _MASKED, "readonlyPaths": _READ_ONLY}
+    masks = {"maskedPaths": MASKED, "readonlyPaths": READ_ONLY}
     return {
         "ociVersion": "1.0.2",
         "process": _process(spec, user, least_oom_score_adj),
@@ -77,7 +66,7 @@ def _seccomp(security: Security) -> Obj:
     if security.is_privileged:
         return {}
     if security.seccomp is not None:
-        return {"seccomp": security.seccomp}
+        return {"seccomp": msgspec.json.decode(security.seccomp.read_bytes())}
     return {"seccomp": runtime_default()} if security.is_seccomp_confined else {}
 
 

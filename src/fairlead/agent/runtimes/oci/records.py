@@ -88,7 +88,7 @@ class ContainerRecord(msgspec.Struct, frozen=True, kw_only=True):
             started_at=self.started_at,
             finished_at=max(finished_at, self.started_at, self.created_at),
             exit_code=code,
-            is_oom_killed=state is State.EXITED and files.oom.exists(),
+            is_oom_killed=state is State.EXITED and code == SIGKILLED and files.oom.exists(),
             start_error=self.start_error,
             stop_signal=self.stop_signal,
             has_tty=self.has_tty,

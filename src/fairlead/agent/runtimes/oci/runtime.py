@@ -11,13 +11,17 @@ import shutil
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from fairlead.agent import conmon_control, linux
+from fairlead.agent import conmon_control, conmon_streams, linux, processes
 from fairlead.agent.cgroups.machine import Cgroups
+from fairlead.agent.cgroups.usage import usage_of
+from fairlead.agent.kubelet_api.pod_streams import ProcessStreams
 from fairlead.agent.runtimes.base import (
     CannotStart,
     ContainerSpec,
@@ -37,8 +41,10 @@ from fairlead.agent.runtimes.oci.records import ContainerRecord, SandboxRecord, 
 from fairlead.agent.runtimes.oci.shared_processes import NAMESPACE, end_processes, share_processes
 from fairlead.node.cgroups.containers import ContainerValues
 from fairlead.node.cgroups.tree import container_files
+from fairlead.node.containers import SIGKILLED
 from fairlead.node.sysctls import file_of
 from fairlead.runtime.clock import now
+from fairlead.runtime.streaming.remote_command import Wanted
 
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 #: Of cgroup v1, where the kernel counts swap.
@@ -51,6 +57,7 @@ class OciRuntime:
     """Its methods are for one event loop; what waits for the kernel is done in threads."""
 
     name = "fairlead-oci"
+    problem = ""
 
     def __init__(
         self, root: Path, programs: Programs, cgroups: Cgroups, keepers: str, least_oom_score_adj: int
@@ -68,7 +75,7 @@ class OciRuntime:
         self.version = ""
 
     async def adopt(self) -> None:
-        """Find what is there from before; call it first. Remnants of what was never finished are removed."""
+        """Remnants of what was never finished are removed."""
         self.version = await self._commands.version()
         await asyncio.to_thread(self._prepare)
         for sandbox in records.sandbox_records(self._layout):
@@ -82,6 +89,9 @@ class OciRuntime:
         for folder in self._layout.sandboxes.iterdir():
             if folder.name not in self._sandboxes:
                 await asyncio.to_thread(_remove_sandbox_files, SandboxFiles(folder))
+
+    async def run(self) -> None:
+        """Keepers tell all there is to notice."""
 
     def close(self) -> None:
         """Stop watching; containers run on."""
@@ -124,9 +134,9 @@ class OciRuntime:
     def status(self, id_: str) -> ContainerStatus | None:
         return self._containers.get(id_)
 
-    async def create(self, spec: ContainerSpec) -> None:
+    async def create(self, spec: ContainerSpec) -> str:
         if spec.id in self._containers:
-            return
+            return spec.id
         sandbox = self._sandboxes[spec.pod_uid]
         files, sandbox_files = self._layout.container(spec.id), self._layout.sandbox(spec.pod_uid)
         await self._discard(spec.id)  # of an attempt that came to nothing
@@ -139,7 +149,7 @@ class OciRuntime:
             except CannotStart as error:
                 record = msgspec.structs.replace(record, start_error=str(error))
                 keep(files.record, record)
-                self._containers[spec.id] = record.status(files, State.EXITED)
+                self._containers[spec.id] = self._status(record, files, State.EXITED)
                 raise
             except BaseException:
                 await self._discard(spec.id)
@@ -148,6 +158,7 @@ class OciRuntime:
         keep(files.record, record)
         self._containers[spec.id] = record.status(files, State.CREATED)
         self._watch(spec.id, files)
+        return spec.id
 
     async def start(self, id_: str) -> None:
         status = self._known(id_)
@@ -163,7 +174,7 @@ class OciRuntime:
         if self._containers[id_].state is State.CREATED:
             self._containers[id_] = record.status(files, State.RUNNING)
         else:  # it has ended meanwhile
-            self._containers[id_] = record.status(files, State.EXITED)
+            self._containers[id_] = self._status(record, files, State.EXITED)
 
     async def signal(self, id_: str, number: int) -> None:
         status = self._known(id_)
@@ -199,19 +210,20 @@ class OciRuntime:
     async def run_in(self, id_: str, argv: Sequence[str], seconds: float) -> Executed:
         return await self._commands.run_in(self._known(id_).id, argv, seconds)
 
-    def exec_command(self, id_: str, argv: Sequence[str], *, has_terminal: bool) -> Sequence[str]:
-        return self._commands.exec_command(self._known(id_).id, argv, has_terminal=has_terminal)
+    async def exec(self, id_: str, argv: Sequence[str], wanted: Wanted) -> ProcessStreams:
+        command = self._commands.exec_command(self._known(id_).id, argv, has_terminal=wanted.is_terminal)
+        return await processes.begin(command, wanted)
 
-    def reopen_log(self, id_: str) -> None:
+    async def attach(self, id_: str, wanted: Wanted) -> ProcessStreams:
+        return await conmon_streams.attach(self._layout.container(id_).folder, wanted, partial(self._wait, id_))
+
+    async def reopen_log(self, id_: str) -> None:
         conmon_control.reopen_log(self._layout.container(id_).folder)
-
-    def attach_folder(self, id_: str) -> Path:
-        return self._layout.container(id_).folder
 
     def writable_layer(self, id_: str) -> Path:
         return self._layout.container(id_).upper
 
-    async def wait(self, id_: str) -> int:
+    async def _wait(self, id_: str) -> int:
         while self._known(id_).state is not State.EXITED:
             await self._changed(id_)
         return self._known(id_).exit_code
@@ -283,13 +295,13 @@ class OciRuntime:
 
     async def _take_up(self, record: ContainerRecord, files: ContainerFiles) -> None:
         if not keeper_of(files):
-            self._containers[record.id] = record.status(files, State.EXITED)
+            self._containers[record.id] = self._status(record, files, State.EXITED)
             return
         if not record.started_at and await self._commands.state_of(record.id) == "running":
             record = msgspec.structs.replace(record, started_at=now())
             keep(files.record, record)
         state = State.RUNNING if record.started_at else State.CREATED
-        self._containers[record.id] = record.status(files, state)
+        self._containers[record.id] = self._status(record, files, state)
         self._watch(record.id, files)
 
     async def _discard(self, id_: str) -> None:
@@ -324,13 +336,23 @@ class OciRuntime:
         record = recall(files.record, ContainerRecord)
         if record is None or id_ not in self._containers:
             return
-        status = self._containers[id_] = record.status(files, State.EXITED)
+        status = self._containers[id_] = self._status(record, files, State.EXITED)
         if record.shares_processes:
             self._cgroups.kill(f"{self._sandboxes[status.pod_uid].cgroup}/{id_}")
         for changed in self._subscribers:
             changed(status)
         for waiting in self._waiting.pop(id_, ()):
             waiting.set()
+
+    def _status(self, record: ContainerRecord, files: ContainerFiles, state: State) -> ContainerStatus:
+        """conmon hears of every cgroup above its container as well, on cgroup v1: the container's own count decides."""
+        status = record.status(files, state)
+        if state is not State.EXITED or record.pod_uid not in self._sandboxes:
+            return status
+        usage = usage_of(self._cgroups, f"{self._sandboxes[record.pod_uid].cgroup}/{record.id}")
+        if usage is None:
+            return status
+        return replace(status, is_oom_killed=status.exit_code == SIGKILLED and usage.oom_kills > 0)
 
     def _forget_keeper(self, id_: str) -> None:
         if (descriptor := self._watched.pop(id_, None)) is not None:

@@ -1,0 +1,78 @@
+"""Which runtime the containers of a node have: conmon and crun, or whatever listens behind CRI."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from fairlead.agent.cgroups.machine import Cgroups
+from fairlead.agent.images_seam import Images
+from fairlead.agent.runtimes.base import Runtime, RuntimeFailure
+from fairlead.agent.runtimes.oci.keeper import find_programs
+from fairlead.agent.runtimes.oci.runtime import OciRuntime
+
+#: The file in the folder of the agent that says where the runtime listens which has pods of ours.
+ENDPOINT: Final = "cri-endpoint"
+
+
+class RuntimeKind(StrEnum):
+    OCI = "oci"
+    CRI = "cri"
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What a runtime stands on."""
+
+    #: The folder of the agent.
+    root: Path
+    cgroups: Cgroups
+    #: The cgroup of what looks after containers.
+    keepers: str
+    least_oom_score_adj: int
+    #: Where a runtime behind CRI listens.
+    endpoint: str
+
+
+class Containers(NamedTuple):
+    """A runtime, and the images that it makes containers of."""
+
+    runtime: Runtime
+    images: Images
+
+
+#: The runtime of a node, once its ground is known. RuntimeFailure says what is missing.
+Runtimes = Callable[[Ground], Containers]
+
+
+def conmon(images: Images) -> Runtimes:
+    def runtime(ground: Ground) -> Containers:
+        if (file := ground.root / ENDPOINT).exists():
+            raise _in_other_hands(ground.root, f"the container runtime at {file.read_text().strip()}")
+        least = ground.least_oom_score_adj
+        return Containers(OciRuntime(ground.root, find_programs(), ground.cgroups, ground.keepers, least), images)
+
+    return runtime
+
+
+def behind_cri(ground: Ground) -> Containers:
+    from fairlead.agent.runtimes.cri.client import Client  # gRPC is for those alone who use it
+    from fairlead.agent.runtimes.cri.images import CriImages
+    from fairlead.agent.runtimes.cri.runtime import CriRuntime
+
+    if any((ground.root / "sandboxes").glob("*")):
+        raise _in_other_hands(ground.root, "conmon")
+    try:
+        client = Client(ground.endpoint)
+    except ValueError as error:
+        raise RuntimeFailure(str(error)) from None
+    images = CriImages(client)
+    return Containers(CriRuntime(ground.root, client, images, ground.cgroups, ground.least_oom_score_adj), images)
+
+
+def _in_other_hands(root: Path, whose: str) -> RuntimeFailure:
+    """Nobody would look after them any more."""
+    return RuntimeFailure(f"{whose} may run pods of {root}: go on with that runtime, or run fairlead node reset first")

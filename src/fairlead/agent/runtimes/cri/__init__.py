@@ -1,0 +1,1 @@
+"""Containers by a container runtime that speaks CRI: containerd, CRI-O."""

@@ -1,0 +1,85 @@
+"""Calls of a container runtime: gRPC over its socket, by grpclib with our own messages.
+
+Every call opens the connection anew where it was lost, so a runtime may be restarted at any time.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from grpclib.client import Channel, UnaryUnaryMethod
+from grpclib.config import Configuration
+from grpclib.const import Status
+from grpclib.encoding.base import CodecBase
+from grpclib.exceptions import GRPCError, ProtocolError, StreamTerminatedError
+
+from fairlead.agent.runtimes.base import RuntimeFailure
+from fairlead.agent.runtimes.cri import protobuf
+from fairlead.agent.runtimes.cri.messages import Method
+from fairlead.agent.runtimes.cri.protobuf import Malformed, Message
+
+Asked = TypeVar("Asked", bound=Message)
+Answer = TypeVar("Answer", bound=Message)
+
+#: As a kubelet has it (runtimeRequestTimeout).
+CALL_SECONDS: Final = 120.0
+_SCHEME: Final = "unix://"
+#: How much of an answer may be on its way at once.
+_WINDOW_BYTES: Final = 4 << 20
+
+
+class CallFailed(RuntimeFailure):
+    """The runtime refused; `code` is gRPC's word for why, as Go spells it."""
+
+    def __init__(self, status: Status, message: str) -> None:
+        self.status, self.code, self.message = status, _code(status), message
+        super().__init__(f"rpc error: code = {self.code} desc = {message}")
+
+
+class Unreachable(RuntimeFailure):
+    """Nobody answers at the socket."""
+
+
+class Client:
+    def __init__(self, endpoint: str) -> None:
+        """ValueError for what is no path of a socket, or `unix://` before one."""
+        path = endpoint.removeprefix(_SCHEME)
+        if not path.startswith("/"):
+            raise ValueError(f"container runtime endpoint {endpoint!r}: write unix:///path/of/the/socket")
+        self.socket = Path(path)
+        config = Configuration(http2_connection_window_size=_WINDOW_BYTES, http2_stream_window_size=_WINDOW_BYTES)
+        self._channel = Channel(path=path, codec=_Codec(), config=config)
+
+    async def call(self, method: Method[Asked, Answer], asked: Asked, seconds: float | None = CALL_SECONDS) -> Answer:
+        """CallFailed, Unreachable; without `seconds` it may take for ever."""
+        remote = UnaryUnaryMethod[Asked, Answer](self._channel, method.path, method.asked, method.answer)
+        try:
+            return await remote(asked, timeout=seconds)
+        except GRPCError as error:
+            raise CallFailed(error.status, error.message or "") from None
+        except TimeoutError:
+            raise CallFailed(Status.DEADLINE_EXCEEDED, "context deadline exceeded") from None
+        except (OSError, StreamTerminatedError, ProtocolError) as error:
+            raise Unreachable(f"the container runtime at {self.socket} does not answer: {error or 'EOF'}") from None
+        except Malformed as error:
+            raise CallFailed(Status.INTERNAL, f"{method.path} answers nonsense: {error}") from None
+
+    def close(self) -> None:
+        self._channel.close()
+
+
+class _Codec(CodecBase):
+    __content_subtype__ = "proto"
+
+    def encode(self, message: Any, message_type: Any) -> bytes:
+        return protobuf.encode(message)
+
+    def decode(self, data: bytes, message_type: Any) -> Any:
+        return protobuf.decode(data, message_type)
+
+
+def _code(status: Status) -> str:
+    if status is Status.CANCELLED:
+        return "Canceled"
+    return "".join(word.capitalize() for word in status.name.split("_"))

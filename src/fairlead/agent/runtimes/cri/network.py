@@ -1,0 +1,71 @@
+"""Our network among those that a runtime behind CRI attaches pods to.
+
+A runtime takes the first that it finds in a folder, and says itself which folder that is. Somebody else's there means
+that pods belong to that: two networks would take each other's pods.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from fairlead.agent.network.cni.configuration import INSTALLED, Conflist
+from fairlead.agent.network_seam import NetworkFailed
+from fairlead.agent.runtimes.base import RuntimeFailure
+from fairlead.agent.runtimes.cri import messages as cri
+from fairlead.agent.runtimes.cri.client import Client
+
+#: The name of the file, and where it is kept which one it was.
+_FILE: Final = "10-fairlead.conflist"
+_KEPT: Final = "announced"
+
+
+class _Cni(msgspec.Struct, rename="camel"):
+    conf_dir: str = ""
+
+
+class _Config(msgspec.Struct):
+    cni: _Cni = msgspec.field(default_factory=_Cni)
+
+
+async def announce(network: Conflist, endpoint: str, root: Path) -> None:
+    """NetworkFailed: the folder is somebody else's, or nobody says which it is. `root` is that of the network."""
+    try:
+        folder = await _folder(endpoint)
+    except (RuntimeFailure, ValueError) as error:
+        raise NetworkFailed(str(error)) from None
+    others = sorted(path.name for path in folder.glob("*.conf*") if path.name != _FILE)
+    if others:
+        raise NetworkFailed(
+            f"pods of the container runtime have the network {folder / others[0]}: say --cluster-network=none to keep "
+            "it, or take it away"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    draft = folder / f".{_FILE}"
+    draft.write_bytes(msgspec.json.encode(network.to_json()))
+    (root / _KEPT).write_text(str(folder / _FILE))
+    draft.replace(folder / _FILE)
+
+
+def withdraw(root: Path) -> None:
+    """Nothing happens where nothing was announced."""
+    try:
+        announced = Path((root / _KEPT).read_text())
+    except FileNotFoundError:
+        return
+    announced.unlink(missing_ok=True)
+
+
+async def _folder(endpoint: str) -> Path:
+    """Where containerd has it as a part of its configuration; others are where all are by default."""
+    client = Client(endpoint)
+    try:
+        info = (await client.call(cri.STATUS, cri.StatusRequest(verbose=True))).info
+    finally:
+        client.close()
+    try:
+        return Path(msgspec.json.decode(info.get("config", "{}"), type=_Config).cni.conf_dir or INSTALLED)
+    except msgspec.DecodeError:
+        return INSTALLED

@@ -1,0 +1,173 @@
+"""A containerd of a test's own: nothing of it is in the machine's folders, and nothing is left when the block ends."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from fairlead.agent import linux
+from fairlead.agent.runtimes.cri import messages as cri
+from fairlead.agent.runtimes.cri.client import Client
+from tests.agent.images.archives import Entry, docker_archive, folder, layer, link
+from tests.agent.machine import missing
+
+PAUSE = "fairlead.test/pause:1"
+START_SECONDS = 30.0
+
+_PROGRAMS = ("containerd", "ctr", "runc")
+_PLUGINS = Path("/usr/lib/cni")
+_CRI = 'plugins."io.containerd.grpc.v1.cri"'
+_DISABLED = [f"io.containerd.snapshotter.v1.{name}" for name in ("aufs", "btrfs", "devmapper", "zfs")]
+_CONFIG = """
+version = 2
+root = "{folder}/root"
+state = "{folder}/state"
+disabled_plugins = {disabled}
+[grpc]
+address = "{folder}/containerd.sock"
+[plugins."io.containerd.internal.v1.opt"]
+path = "{folder}/opt"
+[{cri}]
+restrict_oom_score_adj = true
+sandbox_image = "{pause}"
+stream_server_address = "127.0.0.1"
+stream_server_port = "0"
+[{cri}.registry]
+config_path = "{folder}/certs"
+[{cri}.cni]
+bin_dir = "{plugins}"
+conf_dir = "{folder}/cni"
+"""
+
+
+@lru_cache
+def missing_containerd() -> str:
+    """Why containerd cannot be run here; empty if it can."""
+    if why := missing():
+        return why
+    if absent := [name for name in _PROGRAMS if shutil.which(name) is None]:
+        return f"a container runtime behind CRI needs {', '.join(absent)} (apt-get install containerd runc)"
+    if not (_PLUGINS / "ptp").exists():
+        return "containerd needs plugins for the network of pods (apt-get install containernetworking-plugins)"
+    return ""
+
+
+with_containerd = pytest.mark.skipif(bool(missing_containerd()), reason=missing_containerd())
+
+
+@dataclass
+class Containerd:
+    folder: Path
+    #: Words of a command before its own: where it runs.
+    within: Sequence[str] = ()
+    _process: subprocess.Popen[bytes] | None = field(default=None)
+
+    @property
+    def endpoint(self) -> str:
+        return f"unix://{self.folder}/containerd.sock"
+
+    def start(self) -> None:
+        """Return once it serves."""
+        with (self.folder / "log").open("ab") as log:
+            command = [*self.within, "containerd", "--config", str(self.folder / "config.toml")]
+            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+        until = time.monotonic() + START_SECONDS
+        while self._ctr("version", check=False).returncode != 0:
+            assert self._process.poll() is None and time.monotonic() < until, (self.folder / "log").read_text()
+            time.sleep(0.05)
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def stop(self) -> None:
+        """Containers run on."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(START_SECONDS)
+
+    def _ctr(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        socket = f"{self.folder}/containerd.sock"
+        command = ["ctr", "--address", socket, "--namespace", "k8s.io", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0 or not check, done.stderr
+        return done
+
+    def containers(self) -> list[str]:
+        """The ids of all there are, those of sandboxes too."""
+        return self._ctr("containers", "list", "--quiet").stdout.split()
+
+    def load(self, name: str, rootfs: Path, **config: Any) -> None:
+        """An image of that root file system."""
+        archive = self.folder / "image.tar"
+        archive.write_bytes(docker_archive({name: [layer(*entries(rootfs))]}, **config))
+        self._ctr("images", "import", str(archive))
+        archive.unlink()
+
+
+def entries(rootfs: Path) -> Iterator[Entry]:
+    """What a root file system has, as a layer says it."""
+    for path in sorted(rootfs.rglob("*")):
+        name = str(path.relative_to(rootfs))
+        if path.is_symlink():
+            yield link(name, str(path.readlink()))
+        elif path.is_dir():
+            yield folder(name, 0o1777 if name == "tmp" else 0o755)
+        else:
+            yield Entry(name, path.read_bytes(), mode=path.stat().st_mode & 0o777)
+
+
+@contextmanager
+def containerd(rootfs: Path, within: Sequence[str] = (), *, has_network: bool = True) -> Iterator[Containerd]:
+    """It runs while the block does; what its pods pause with is a program of the root file system."""
+    with tempfile.TemporaryDirectory(prefix="fairlead-cri-") as name:  # paths of sockets are short
+        place = Path(name)
+        disabled = msgspec.json.encode(_DISABLED).decode()
+        config = _CONFIG.format(folder=place, cri=_CRI, pause=PAUSE, plugins=_PLUGINS, disabled=disabled)
+        (place / "config.toml").write_text(config)
+        (place / "cni").mkdir()
+        if has_network:
+            (place / "cni/10-test.conflist").write_bytes(msgspec.json.encode(_network(place)))
+        found = Containerd(place, within)
+        found.start()
+        try:
+            found.load(PAUSE, rootfs, Entrypoint=["/bin/sleep", "1000000"])
+            yield found
+        finally:
+            if not found.is_running:
+                found.start()
+            with ThreadPoolExecutor(1) as apart:  # from the loop of a test
+                apart.submit(asyncio.run, _remove_pods(found.endpoint)).result(START_SECONDS)
+            found.stop()
+            linux.unmount_below(place)
+
+
+async def _remove_pods(endpoint: str) -> None:
+    """Whosever they are."""
+    client = Client(endpoint)
+    every = cri.ListPodSandboxRequest(filter=cri.LabelFilter())
+    for sandbox in (await client.call(cri.LIST_SANDBOXES, every)).items:
+        await client.call(cri.STOP_SANDBOX, cri.PodSandboxId(pod_sandbox_id=sandbox.id))
+        await client.call(cri.REMOVE_SANDBOX, cri.PodSandboxId(pod_sandbox_id=sandbox.id))
+    client.close()
+
+
+def _network(place: Path) -> Mapping[str, Any]:
+    """Pods with addresses of a subnet that nobody else has, reached from this machine alone."""
+    subnet = f"10.{random.randrange(200, 250)}.{random.randrange(256)}.0/24"
+    ipam = {"type": "host-local", "dataDir": str(place / "leases"), "ranges": [[{"subnet": subnet}]]}
+    return {"cniVersion": "0.4.0", "name": place.name, "plugins": [{"type": "ptp", "ipam": ipam}]}

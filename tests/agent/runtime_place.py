@@ -1,0 +1,145 @@
+"""A runtime with one sandbox, whichever runtime it is: what one suite holds all of them to stands on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from fairlead.agent import linux
+from fairlead.agent.cgroups.hierarchies import hierarchies
+from fairlead.agent.cgroups.machine import Cgroups
+from fairlead.agent.cgroups.probes import least_oom_score_adj
+from fairlead.agent.runtime_choice import Ground, behind_cri, conmon
+from fairlead.agent.runtimes.base import ContainerSpec, ContainerStatus, Runtime, SandboxSpec
+from fairlead.node.cgroups.containers import ContainerValues
+from fairlead.node.containers import container_id
+from tests.agent.containerd import Containerd, containerd, with_containerd
+from tests.agent.folder_images import FolderImages
+from tests.agent.machine import mounts_below, own_cgroup, real_containers, root_file_system
+
+OCI, CONTAINERD = "oci", "containerd"
+IMAGE = "test/busybox:1"
+
+on_each = pytest.mark.parametrize(
+    "kind", [pytest.param(OCI, marks=real_containers), pytest.param(CONTAINERD, marks=with_containerd)]
+)
+
+
+@dataclass
+class Place:
+    kind: str
+    folder: Path
+    cgroups: Cgroups
+    cgroup: str
+    rootfs: Path
+    containerd: Containerd | None
+    runtime: Runtime = field(init=False)
+    image_id: str = "sha256:1"
+    ended: asyncio.Queue[ContainerStatus] = field(default_factory=asyncio.Queue)
+
+    @property
+    def pod(self) -> str:
+        return f"{self.cgroup}/podu1"
+
+    @property
+    def root(self) -> Path:
+        return self.folder / "root"
+
+    async def open(self) -> None:
+        """A runtime as a new agent has it, which finds what there is."""
+        runtimes = conmon(FolderImages({})) if self.containerd is None else behind_cri
+        endpoint = self.containerd.endpoint if self.containerd is not None else ""
+        ground = Ground(self.root, self.cgroups, f"{self.cgroup}/conmon", least_oom_score_adj(), endpoint)
+        self.runtime, images = runtimes(ground)
+        await self.runtime.adopt()
+        if (image := images.find(IMAGE)) is not None:
+            self.image_id = image.id
+        self.runtime.subscribe(self.ended.put_nowait)
+        await self.runtime.create_sandbox(self.sandbox())
+
+    def close(self) -> None:
+        self.runtime.close()
+
+    def sandbox(self, uid: str = "u1") -> SandboxSpec:
+        return SandboxSpec(uid=uid, namespace="ns", name="p", hostname="web-0", cgroup=self.pod, logs=self.folder)
+
+    async def run(self, name: str, *argv: str, memory: int = 0, has_stdin: bool = False, has_tty: bool = False) -> str:
+        """The id of a container that has been started."""
+        values = ContainerValues(
+            cpu_shares=2,
+            cpu_quota=0,
+            cpu_period=100_000,
+            memory_limit=memory,
+            memory_swap_limit=memory,
+            oom_score_adj=-997,
+        )
+        spec = ContainerSpec(
+            id=container_id("u1", name, 0),
+            pod_uid="u1",
+            name=name,
+            attempt=0,
+            image=IMAGE,
+            image_id=self.image_id,
+            layers=[self.rootfs],
+            argv=argv,
+            env={"GREETING": "hello"},
+            resources=values,
+            log=self.log(name),
+            has_stdin=has_stdin,
+            has_tty=has_tty,
+            termination_message_path="/dev/termination-log",
+        )
+        id_ = await self.runtime.create(spec)
+        await self.runtime.start(id_)
+        return id_
+
+    def found(self, name: str) -> ContainerStatus:
+        (status,) = (each for each in self.runtime.containers() if each.name == name)
+        return status
+
+    def log(self, name: str) -> Path:
+        return self.folder / f"{name}.log"
+
+    def logs(self, name: str) -> list[str]:
+        """The names of its log and of what was rotated."""
+        return sorted(path.name for path in self.folder.glob(f"{name}.log*"))
+
+    def lines(self, name: str) -> list[str]:
+        """What it has said, without when and where to."""
+        return [line.split(" ", 3)[3] for line in self.log(name).read_text().splitlines()]
+
+    async def end(self) -> ContainerStatus:
+        return await asyncio.wait_for(self.ended.get(), 10)
+
+
+@asynccontextmanager
+async def place(folder: Path, kind: str) -> AsyncIterator[Place]:
+    cgroups = Cgroups(hierarchies())
+    rootfs = root_file_system(folder / "rootfs")
+    with own_cgroup(cgroups) as cgroup:
+        if kind == OCI:
+            async with _opened(Place(kind, folder, cgroups, cgroup, rootfs, None)) as found:
+                yield found
+            assert mounts_below(found.root) == [found.root]
+            linux.unmount(found.root)
+        else:
+            with containerd(rootfs) as daemon:
+                daemon.load(f"docker.io/{IMAGE}", rootfs, Cmd=["sh"])
+                async with _opened(Place(kind, folder, cgroups, cgroup, rootfs, daemon)) as found:
+                    yield found
+
+
+@asynccontextmanager
+async def _opened(found: Place) -> AsyncIterator[Place]:
+    found.cgroups.ensure(found.pod, {})
+    await found.open()
+    try:
+        yield found
+    finally:
+        await found.runtime.remove_sandbox("u1")
+        found.close()

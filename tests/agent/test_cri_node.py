@@ -1,0 +1,72 @@
+"""A node whose containers are containerd's: what only a runtime that is a daemon of its own can do to it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+from fairlead.agent.cgroups.hierarchies import hierarchies
+from fairlead.agent.cgroups.machine import Cgroups
+from fairlead.api.builtin import NODES
+from fairlead.api.objects import Obj
+from tests.agent.containerd import with_containerd
+from tests.agent.machine import in_loop
+from tests.agent.oci_node import NODE, RealNode, is_running, manifest, real_node, state
+from tests.agent.runtime_place import CONTAINERD
+
+pytestmark = with_containerd
+
+
+def _first_process(node: RealNode, pod: Obj) -> int:
+    """Of its one container."""
+    id_ = state(pod)["containerID"].removeprefix("containerd://")
+    cgroup = f"{node.cgroup}/kubepods/besteffort/pod{pod['metadata']['uid']}/{id_}"
+    return min(Cgroups(hierarchies()).processes(cgroup))
+
+
+async def _ready(node: RealNode, status: str) -> Obj:
+    """The node's condition, once it has that status."""
+    async with asyncio.timeout(40):
+        while True:
+            conditions = (await node.api.get(NODES, NODE)).obj()["status"]["conditions"]
+            found: Obj = next(each for each in conditions if each["type"] == "Ready")
+            if found["status"] == status:
+                return found
+            await asyncio.sleep(0.1)
+
+
+@in_loop
+async def test_a_runtime_that_is_restarted_finds_its_pods_and_the_node_finds_the_runtime(tmp_path: Path) -> None:
+    async with real_node(tmp_path, {"nodeStatusUpdateFrequency": "1s"}, kind=CONTAINERD) as node:
+        await node.create(manifest("lasting", "sleep", "1000"))
+        await node.create(manifest("dying", "sleep", "1000"))
+        lasting, dying = [await node.until(name, is_running) for name in ("lasting", "dying")]
+        assert node.containerd is not None
+        node.containerd.stop()
+        down = await _ready(node, "False")
+        assert down["reason"] == "KubeletNotReady" and "container runtime is down" in down["message"]
+        os.kill(_first_process(node, dying), signal.SIGKILL)
+        await asyncio.to_thread(node.containerd.start)
+        await _ready(node, "True")
+        again = await node.until("dying", lambda pod: state(pod)["restartCount"] == 1 and is_running(pod))
+        assert state(again)["lastState"]["terminated"]["exitCode"] in (137, 255)  # containerd 1.6 did not see how
+        after = await node.pod("lasting")
+        assert is_running(after) and state(after)["containerID"] == state(lasting)["containerID"]
+        assert state(after)["restartCount"] == 0
+
+
+@in_loop
+async def test_a_pod_has_an_address_of_the_runtimes_network(tmp_path: Path) -> None:
+    async with real_node(tmp_path, kind=CONTAINERD) as node:
+        probe = {"httpGet": {"port": 8080, "path": "/"}, "periodSeconds": 1}
+        serve = "mkdir /www; echo hi > /www/index.html; exec busybox httpd -f -p 8080 -h /www"
+        await node.create(manifest("web", "sh", "-c", serve, readinessProbe=probe))
+        pod = await node.until("web", lambda pod: bool(state(pod).get("ready")))
+        address = pod["status"]["podIP"]
+        assert address.startswith("10.") and address != pod["status"]["hostIP"]
+        reader, writer = await asyncio.open_connection(address, 8080)
+        writer.write(b"GET / HTTP/1.0\r\n\r\n")
+        assert (await reader.read()).endswith(b"hi\n")
+        writer.close()

@@ -1,0 +1,65 @@
+"""Images of pods on a real node: pulled as their policies say, or told of."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from fairlead.api.builtin import SECRETS
+from fairlead.api.objects import Obj
+from tests.agent.containerd import entries, with_containerd
+from tests.agent.images.archives import layer
+from tests.agent.images.registries import PASSWORD, USER, LocalRegistry
+from tests.agent.machine import in_loop, real_containers
+from tests.agent.oci_node import is_running, manifest, real_node, state
+from tests.agent.runtime_place import CONTAINERD, IMAGE
+
+
+@real_containers
+@in_loop
+async def test_images_are_pulled_and_missing_ones_are_told_of(tmp_path: Path) -> None:
+    async with real_node(tmp_path) as node:
+        node.images.registry["far/away:1"] = node.images.here[IMAGE]
+        await node.create(manifest("pulled", "sleep", "1000", image="far/away:1"))
+        await node.create(manifest("missing", "true", image="no/where:1"))
+        await node.create(manifest("never", "true", image="no/where:1", imagePullPolicy="Never"))
+        await node.until("pulled", is_running)
+        await node.told("pulled", "Started", "Container started")
+        told = [reason for reason, _ in await node.events("pulled") if "Schedul" not in reason]
+        assert told == ["Pulling", "Pulled", "Created", "Started"]
+
+        await node.until("missing", waits_for("ImagePullBackOff"))
+        await node.until("never", waits_for("ErrImageNeverPull"))
+
+
+@with_containerd
+@in_loop
+async def test_containerd_pulls_with_the_credentials_of_a_pod(tmp_path: Path) -> None:
+    async with LocalRegistry(login="basic").served() as registry, real_node(tmp_path, kind=CONTAINERD) as node:
+        registry.tag("1", registry.image([layer(*entries(tmp_path / "rootfs"))], Cmd=["sleep", "1000"]))
+        image = f"{registry.address}/team/tools:1"
+        auth = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
+        document = msgspec.json.encode({"auths": {registry.address: {"auth": auth}}})
+        secret = {
+            "metadata": {"name": "login"},
+            "type": "kubernetes.io/dockerconfigjson",
+            "data": {".dockerconfigjson": base64.b64encode(document).decode()},
+        }
+        await node.api.create(SECRETS, secret, "default")
+        unknown = manifest("unknown", "sleep", "1000", image=image)
+        await node.create(unknown)
+        await node.until("unknown", waits_for("ImagePullBackOff"))
+        known = manifest("known", image=image, spec={"imagePullSecrets": [{"name": "login"}]})
+        del known["spec"]["containers"][0]["command"]
+        await node.create(known)
+        await node.until("known", is_running)
+        told = [reason for reason, _ in await node.events("known") if "Schedul" not in reason]
+        assert told == ["Pulling", "Pulled", "Created", "Started"]
+        assert any("401 Unauthorized" in message for _, message in await node.events("unknown"))
+
+
+def waits_for(reason: str) -> Callable[[Obj], bool]:
+    return lambda pod: state(pod).get("state", {}).get("waiting", {}).get("reason") == reason

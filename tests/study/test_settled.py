@@ -1,0 +1,190 @@
+"""A settled cluster stays settled: over a day nothing is created, deleted or moved without cause."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from copy import deepcopy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairlead.api import builtin
+from fairlead.api.objects import Obj
+from fairlead.api.resources import Resource
+from fairlead.api.verbs import Api
+from fairlead.compose import Settings, simulation
+from fairlead.runtime import rng
+from fairlead.runtime.clock import parse_timestamp
+from fairlead.runtime.loops import run_virtual
+from fairlead.sim.manifests import latest_date, portable
+from fairlead.study.changes import nodes
+from fairlead.study.changes.changed_cluster import ChangedCluster
+from fairlead.study.dump_behaviour import declared
+from tests.study.real_clusters import CLUSTERS, TIME, autoscaler, cron_job, deployment, finished_job, owned_by
+
+DAY = 86400.0
+KINDS: Sequence[Resource] = (
+    builtin.NODES,
+    builtin.PODS,
+    builtin.DEPLOYMENTS,
+    builtin.REPLICA_SETS,
+    builtin.STATEFUL_SETS,
+    builtin.DAEMON_SETS,
+    builtin.CONTROLLER_REVISIONS,
+    builtin.JOBS,
+    builtin.CRON_JOBS,
+    builtin.HORIZONTAL_POD_AUTOSCALERS,
+    builtin.POD_DISRUPTION_BUDGETS,
+    builtin.PERSISTENT_VOLUME_CLAIMS,
+    builtin.PERSISTENT_VOLUMES,
+)
+
+
+WORDS = (
+    "spec",
+    "status",
+    "containerStatuses",
+    "state",
+    "waiting",
+    "reason",
+    "conditions",
+    "type",
+    "template",
+    "metadata",
+    "jobTemplate",
+    "metrics",
+    "resource",
+    "target",
+    "selector",
+    "scaleTargetRef",
+    "ownerReferences",
+    "annotations",
+)
+
+
+def shown(obj: Obj) -> Any:
+    """What may not change: who it is, what it says, where it is and how it is."""
+    meta, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
+    state = [spec.get("nodeName"), spec.get("replicas"), spec.get("unschedulable"), spec.get("taints")]
+    state += [status.get(key) for key in ("phase", "readyReplicas", "numberReady", "currentHealthy", "desiredReplicas")]
+    state += [condition["status"] for condition in status.get("conditions") or () if condition["type"] == "Ready"]
+    return meta["uid"], "deletionTimestamp" in meta, *state
+
+
+async def world(api: Api) -> dict[str, Any]:
+    found = {}
+    for kind in KINDS:
+        for item in (await api.list(kind, "")).items:
+            obj = item.obj()
+            meta = obj["metadata"]
+            found[f"{kind.kind} {meta.get('namespace', '')}/{meta['name']}"] = shown(obj)
+    return found
+
+
+def after_a_day(dump: Sequence[Obj]) -> dict[str, Any]:
+    async def main() -> dict[str, Any]:
+        settings = settings_of(dump)
+        async with simulation(settings) as (api, _):
+            await asyncio.sleep(DAY)
+            return await world(api)
+
+    with rng.seeded(1):
+        return run_virtual(main(), latest_date(dump) or 0.0)
+
+
+def settings_of(objects: Sequence[Obj]) -> Settings:
+    dump = [portable(obj) for obj in deepcopy(list(objects))]
+    dump += declared(dump)
+    nodes = tuple(obj for obj in dump if obj["kind"] == "Node")
+    return Settings(nodes=nodes, imported=tuple(dump), assumed_sources=frozenset({"ConfigMap", "Secret"}))
+
+
+@pytest.mark.parametrize("name", CLUSTERS)
+def test_nothing_happens_to_a_cluster_that_is_left_alone(name: str) -> None:
+    dump = CLUSTERS[name]()
+    kinds = {kind.kind for kind in KINDS}
+    before = {
+        f"{obj['kind']} {obj['metadata'].get('namespace', '')}/{obj['metadata']['name']}": shown(obj)
+        for obj in dump
+        if obj["kind"] in kinds
+    }
+    after = after_a_day(dump)
+    changed = [key for key in sorted(before.keys() | after.keys()) if before.get(key) != after.get(key)]
+    assert "\n".join(f"{key}: {before.get(key)} became {after.get(key)}" for key in changed) == ""
+
+
+async def pods_named(api: Api, prefix: str) -> list[Obj]:
+    objects = [item.obj() for item in (await api.list(builtin.PODS, "shop")).items]
+    return [each for each in objects if each["metadata"]["name"].startswith(prefix)]
+
+
+def test_jobs_that_come_by_schedule_take_as_long_as_those_before() -> None:
+    """Two have taken 40 and 50 minutes; the next one comes at 3 o'clock."""
+    cron = cron_job("nightly", "shop", "0 3 * * *")
+    done = []
+    for number, end in enumerate(("2026-02-27T03:40:00Z", "2026-02-28T03:50:00Z")):
+        job, pod = finished_job(f"nightly-{number}", "shop", "kind-control-plane")
+        job["metadata"]["ownerReferences"] = owned_by(cron)
+        job["status"] |= {"startTime": f"{end[:10]}T03:00:00Z", "completionTime": end}
+        done += [job, pod]
+
+    async def main() -> list[Obj]:
+        async with simulation(settings_of([*CLUSTERS["kind"](), cron, *done])) as (api, _):
+            await asyncio.sleep(15 * 3600 + 30 * 60)
+            during = await pods_named(api, "nightly-2")
+            await asyncio.sleep(20 * 60)
+            return [*during, *await pods_named(api, "nightly-2")]
+
+    with rng.seeded(1):
+        during, after = run_virtual(main(), parse_timestamp(TIME))
+    assert (during["status"]["phase"], after["status"]["phase"]) == ("Running", "Succeeded")
+
+
+def test_a_node_that_was_silent_comes_back_when_somebody_switches_it_on() -> None:
+    async def main() -> tuple[Obj, list[Obj]]:
+        async with simulation(settings_of(CLUSTERS["gke"]())) as (api, informers):
+            cluster = ChangedCluster(api, informers)
+            await asyncio.sleep(600)
+            await nodes.fail("gke-prod-default-pool-gone", cluster, recovers=True)
+            await asyncio.sleep(600)
+            node = (await api.get(builtin.NODES, "gke-prod-default-pool-gone")).obj()
+            return node, [item.obj() for item in (await api.list(builtin.PODS, "gmp-system")).items]
+
+    with rng.seeded(1):
+        node, pods = run_virtual(main(), parse_timestamp(TIME))
+    assert not node["spec"].get("taints")
+    assert "gke-prod-default-pool-gone" in [pod["spec"]["nodeName"] for pod in pods]
+
+
+@pytest.mark.parametrize(
+    ("metric", "current", "usage"),
+    [
+        ({"target": {"type": "Utilization", "averageUtilization": 80}}, None, {"cpu": "80%"}),
+        ({"target": {"type": "Utilization", "averageUtilization": 80}}, {"averageUtilization": 31}, {"cpu": "31%"}),
+        ({"target": {"type": "AverageValue", "averageValue": "500m"}}, {"averageValue": "300m"}, {"cpu": "300m"}),
+        ({"target": {"type": "AverageValue", "averageValue": "much"}}, None, None),
+    ],
+)
+def test_pods_of_an_autoscaler_use_what_it_saw_or_aims_at(metric: Obj, current: Obj | None, usage: Obj | None) -> None:
+    found = autoscaler("web", "shop", 2)
+    found["spec"]["metrics"] = [{"type": "Resource", "resource": {"name": "cpu", **metric}}]
+    if current is not None:
+        found["status"]["currentMetrics"] = [{"type": "Resource", "resource": {"name": "cpu", "current": current}}]
+    profiles = declared([*deployment("web", ["a", "b"]), found])
+    assert [profile["spec"]["usage"] for profile in profiles] == ([usage] if usage else [])
+
+
+@given(
+    dump=st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(WORDS), inner, max_size=4),
+        max_leaves=20,
+    )
+)
+def test_a_dump_that_is_malformed_is_left_to_those_who_check_it(dump: Any) -> None:
+    for kind in ("Pod", "Node", "Job", "CronJob", "HorizontalPodAutoscaler", "Deployment"):
+        body = deepcopy(dump) if isinstance(dump, dict) else {}
+        declared([{"metadata": {"name": "x"}, **body, "kind": kind}])
