@@ -16,8 +16,11 @@ from socket import gethostname
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from fairlead.agent.local_path.storage_class import DEFAULT_CLASS as LOCAL_CLASS
+from fairlead.agent.local_path.storage_class import RULES as LOCAL_PATH_RULES
 from fairlead.agent.network.permissions import RULES as NETWORK_RULES
 from fairlead.api.builtin import NODES, SERVICE_ACCOUNTS
+from fairlead.api.encoded import copied
 from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
@@ -25,6 +28,7 @@ from fairlead.api.scheduling import DEFAULT_SCHEDULER
 from fairlead.api.users import (
     ARBITRATOR_USER,
     FLEET_USER,
+    LOCAL_PATH_USER,
     NETWORK_USER,
     SCHEDULER_USER,
     controller_user,
@@ -82,7 +86,8 @@ from fairlead.sim.node_settings import NodeConfigurations
 from fairlead.sim.nodes import has_failed
 from fairlead.sim.permissions import RULES as FLEET_RULES
 from fairlead.sim.usage.objects import definition as usage_profile_definition
-from fairlead.sim.volumes import STORAGE, default_classes
+from fairlead.sim.volumes import DEFAULT_CLASS as SIMULATED_CLASS
+from fairlead.sim.volumes import STORAGE
 from fairlead.store import directory
 from fairlead.store.base import Store, StoreUnavailable
 from fairlead.store.memory import MemoryStore
@@ -131,6 +136,7 @@ class Settings:
     scheduling: Configuration | None = None  # None: the default profile
     arbitrator: bool = False
     overused_namespaces: frozenset[str] = frozenset()  # what nodes do to their pods; takes an arbitrator
+    has_local_storage: bool = False  # claims that name no class get folders of real nodes, not simulated volumes
     assumed_sources: frozenset[str] = frozenset()  # ConfigMap, Secret: what pods need of these is there
     configurations: NodeConfigurations = field(default_factory=NodeConfigurations)  # of the simulated nodes
 
@@ -196,7 +202,7 @@ async def opened(store: Store, settings: Settings) -> Cluster:
     if "nodes" in settings.components:
         own = [*own, usage_profile_definition()]
         if server.is_new:
-            own += default_classes(settings.imported)
+            own += _default_classes(settings)
     with loading():
         restored = await restore(server.registry, settings.imported, own)
     if settings.arbitrator:
@@ -204,6 +210,13 @@ async def opened(store: Store, settings: Settings) -> Cluster:
     if settings.on_restored:
         settings.on_restored(restored)
     return Cluster(server)
+
+
+def _default_classes(settings: Settings) -> list[Obj]:
+    """Of a new cluster; none if what is imported has classes of its own."""
+    if any(obj.get("kind") == "StorageClass" for obj in settings.imported):
+        return []
+    return [copied(LOCAL_CLASS if settings.has_local_storage else SIMULATED_CLASS)]
 
 
 def _policy(settings: Settings) -> list[Obj]:
@@ -215,6 +228,7 @@ def _policy(settings: Settings) -> list[Obj]:
     if "nodes" in settings.components:
         found += component_policy(FLEET_USER.name, FLEET_RULES)
         found += component_policy(NETWORK_USER.name, NETWORK_RULES)
+        found += component_policy(LOCAL_PATH_USER.name, LOCAL_PATH_RULES)
     return found
 
 

@@ -17,18 +17,20 @@ from fairlead.agent import linux
 from fairlead.agent.agent import AgentSettings, NodeAgent
 from fairlead.agent.cgroups.hierarchies import hierarchies
 from fairlead.agent.cgroups.machine import Cgroups
+from fairlead.agent.local_path.storage_class import DEFAULT_CLASS, RULES
 from fairlead.agent.network_choice import loopback_only, of_the_runtime
 from fairlead.agent.node_object import NodeIdentity
 from fairlead.agent.runtime_choice import behind_cri, conmon
 from fairlead.api.builtin import EVENTS, PODS
 from fairlead.api.errors import NotFound
 from fairlead.api.objects import Obj
-from fairlead.api.users import node_user
+from fairlead.api.users import LOCAL_PATH_USER, User, node_user
 from fairlead.api.verbs import DeleteOptions
 from fairlead.client.http import HttpApi
 from fairlead.client.kubeconfig import Access, load
 from fairlead.compose import Cluster, Settings, cluster
 from fairlead.node.stats.measurements import NodeMeasurements
+from fairlead.server.auth.rbac.defaults import component_policy
 from fairlead.server.codec.body_types import body_type_of
 from tests.agent.containerd import Containerd, containerd
 from tests.agent.folder_images import FolderImage, FolderImages
@@ -44,6 +46,7 @@ class RealNode:
     folder: Path
     cgroup: str
     access: Access
+    storage: Access
     images: FolderImages
     #: What the node's configuration says besides.
     document: Obj
@@ -66,7 +69,7 @@ class RealNode:
         ready = asyncio.Event()
 
         async def be() -> None:
-            async with HttpApi(self.access) as api:
+            async with HttpApi(self.access) as api, HttpApi(self.storage) as storage:
                 document = {"cgroupRoot": self.cgroup, "failCgroupV1": False, "syncFrequency": "1s", **self.document}
                 if self.containerd is not None:
                     document["containerRuntimeEndpoint"] = self.containerd.endpoint
@@ -79,17 +82,17 @@ class RealNode:
                     normalise_pod=body_type_of(PODS).normalise,
                     measure_seconds=self.measure_seconds,
                 )
-                self.agent = self._agent(api, settings)
+                self.agent = self._agent(api, settings, storage)
                 ready.set()
                 await self.agent.run()
 
         self.tasks.append(asyncio.create_task(be()))
         await ready.wait()
 
-    def _agent(self, api: HttpApi, settings: AgentSettings) -> NodeAgent:
+    def _agent(self, api: HttpApi, settings: AgentSettings, storage: HttpApi) -> NodeAgent:
         if self.containerd is None:
-            return NodeAgent(api, settings, conmon(self.images), loopback_only("a test has none"))
-        return NodeAgent(api, settings, behind_cri, of_the_runtime)
+            return NodeAgent(api, settings, conmon(self.images), loopback_only("a test has none"), storage)
+        return NodeAgent(api, settings, behind_cri, of_the_runtime, storage)
 
     async def measured(self, is_so: Callable[[NodeMeasurements], bool], seconds: float = 20.0) -> NodeMeasurements:
         """What the node measures, once it is so."""
@@ -210,19 +213,30 @@ async def real_node(
         if memory_bytes is not None:
             file = "memory.max" if cgroups.hierarchies.version == 2 else "memory.limit_in_bytes"
             cgroups.ensure(cgroup, {file: str(memory_bytes)})
-        async with cluster(Settings(port=0, components=parts, kubeconfig=folder / "kubeconfig")) as running:
-            assert running.authority is not None
-            identity = running.authority.identify(node_user(NODE))
-            access = dataclasses.replace(
-                load(folder / "kubeconfig"), client_certificate=identity.certificate, client_key=identity.key
-            )
+        settings = Settings(
+            port=0,
+            components=parts,
+            kubeconfig=folder / "kubeconfig",
+            imported=(DEFAULT_CLASS,),
+            further_policy=tuple(component_policy(LOCAL_PATH_USER.name, RULES)),
+        )
+        async with cluster(settings) as running:
+            access, storage = (_access(running, user) for user in (node_user(NODE), LOCAL_PATH_USER))
             images = FolderImages({IMAGE: image})
-            node = RealNode(running, folder, cgroup, access, images, configuration, daemon, measure_seconds)
+            node = RealNode(running, folder, cgroup, access, storage, images, configuration, daemon, measure_seconds)
             await node.start()
             try:
                 yield node
             finally:
                 await node.stop()
+
+
+def _access(running: Cluster, user: User) -> Access:
+    assert running.authority is not None and running.kubeconfig is not None
+    identity = running.authority.identify(user)
+    return dataclasses.replace(
+        load(running.kubeconfig), client_certificate=identity.certificate, client_key=identity.key
+    )
 
 
 @contextmanager

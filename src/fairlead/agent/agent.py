@@ -24,6 +24,7 @@ from fairlead.agent.kubelet_api.kept_certificate import KeptCertificate
 from fairlead.agent.kubelet_api.serving import serving_kubelet
 from fairlead.agent.kubelet_port import Serving, serving_of
 from fairlead.agent.lease import Lease
+from fairlead.agent.local_path.provisioner import LocalPathProvisioner
 from fairlead.agent.machine import machine
 from fairlead.agent.measuring.machine import ROOT, cpus, memory_bytes
 from fairlead.agent.measuring.measurer import Measurer
@@ -44,6 +45,7 @@ from fairlead.agent.runtimes.base import State
 from fairlead.agent.static_pods.manifests import Normalise
 from fairlead.agent.static_pods.mirrors import Mirrors
 from fairlead.agent.static_pods.static_pods import FOLDER, StaticPods
+from fairlead.agent.volumes.claimed import Claims
 from fairlead.api.builtin import NODES, PODS, SERVICES
 from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
@@ -100,7 +102,10 @@ class AgentSettings:
 class NodeAgent:
     """Use `run`; StartupError for what a kubelet would not start with."""
 
-    def __init__(self, api: Api, settings: AgentSettings, runtimes: Runtimes, networking: Networking) -> None:
+    def __init__(
+        self, api: Api, settings: AgentSettings, runtimes: Runtimes, networking: Networking, storage: Api | None = None
+    ) -> None:
+        """`storage` is as whom folders become the volumes of claims; None: somebody else sees to claims."""
         identity, root = settings.identity, settings.root
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._api, self._identity = api, identity
@@ -121,6 +126,7 @@ class NodeAgent:
         self._runtime, self._images = runtimes(ground)
         self._log_rotation = LogRotation(self._runtime, LogPolicy.of(config))
         self._recorder = EventRecorder(api, "kubelet", host=identity.name)
+        self._provisioner = LocalPathProvisioner(storage, identity.name, identity.hostname, root) if storage else None
         self._network, self._root = networking(config), root
         self._network_failure = ""
         self._least_oom_score_adj = least
@@ -194,6 +200,8 @@ class NodeAgent:
                     group.create_task(self._serve(self._serving, streams))
                 await nodes.synced()
                 await services.synced()
+                if self._provisioner is not None:
+                    group.create_task(self._provisioner.run(), name="volumes of claims")
                 group.create_task(pods.run(), name="own pods")
                 group.create_task(mirrors.run(pods), name="mirrors of static pods")
         finally:
@@ -260,6 +268,7 @@ class NodeAgent:
             network=self._network,
             cgroups=self._cgroups,
             sources=Sources(self._api),
+            claims=Claims(self._api, self._identity.name),
             services=lambda: services,
             events=PodEvents(self._recorder, config.event_record_qps, config.event_burst),
             configured=self._configured,

@@ -27,6 +27,7 @@ from fairlead.node.conditions import NodeHealth, node_conditions
 from fairlead.node.plan import NodeEvent
 from fairlead.runtime.clock import monotonic, timestamp
 
+_HOSTNAME: Final = "kubernetes.io/hostname"
 _RETRY_SECONDS: Final = 5.0
 
 log = logging.getLogger(__name__)
@@ -42,6 +43,11 @@ class NodeIdentity:
     taints: Sequence[Obj] = ()
     #: Without this, somebody else makes the node, and this agent waits for it.
     is_registering: bool = True
+
+    @property
+    def hostname(self) -> str:
+        """As its label says."""
+        return self.labels.get(_HOSTNAME, self.name)
 
 
 class NodeObject:
@@ -132,12 +138,12 @@ class NodeObject:
         return {"metadata": {"name": self._identity.name, "labels": self._labels()}, "spec": spec}
 
     def _labels(self) -> dict[str, str]:
-        processor, name = architecture(), self._identity.name
+        processor = architecture()
         return {
             "beta.kubernetes.io/arch": processor,
             "beta.kubernetes.io/os": "linux",
             "kubernetes.io/arch": processor,
-            "kubernetes.io/hostname": name,
+            _HOSTNAME: self._identity.name,
             "kubernetes.io/os": "linux",
             **self._identity.labels,
         }

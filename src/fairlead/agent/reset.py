@@ -21,7 +21,7 @@ from fairlead.runtime.loops import run
 
 #: What an agent makes in its folder, images apart.
 _OWN: Final = (
-    *("containers", "sandboxes", "state", "pods", "logs", "last-words", "static-pods", "pki"),
+    *("containers", "sandboxes", "state", "pods", "logs", "last-words", "volumes", "static-pods", "pki"),
     *("boot-id", "cri-endpoint", "cgroups.json", "agent.lock"),
 )
 #: How long processes that were killed may take to be gone: ten seconds.

@@ -90,6 +90,10 @@ class HostPath(View):
     path: str = ""
 
 
+class LocalPath(View):
+    path: str = ""
+
+
 class Nfs(View):
     path: str = ""
 
@@ -105,6 +109,7 @@ class VolumeSpec(View):
     volume_attributes_class_name: str | None = None
     csi: CsiSource | None = None
     host_path: HostPath | None = None
+    local: LocalPath | None = None
     nfs: Nfs | None = None
 
 

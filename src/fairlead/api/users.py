@@ -95,11 +95,12 @@ INTERNAL_USER: Final = User("system:admin", _MASTERS)
 SCHEDULER_USER: Final = authenticated(User("system:kube-scheduler"))
 CONTROLLERS_USER: Final = authenticated(User("system:kube-controller-manager"))
 #: Fairlead's own, with roles of their own: the arbitrator, whoever sets up the machines of simulated nodes, the
-#: dashboard, and the network of real nodes.
+#: dashboard, and the network of real nodes and their folders for claims.
 ARBITRATOR_USER: Final = authenticated(User("system:fairlead:arbitrator"))
 FLEET_USER: Final = authenticated(User("system:fairlead:fleet"))
 DASHBOARD_USER: Final = authenticated(User("system:fairlead:dashboard"))
 NETWORK_USER: Final = authenticated(User("system:fairlead:network"))
+LOCAL_PATH_USER: Final = authenticated(User("system:fairlead:local-path"))
 
 
 def controller_user(account: str) -> User:

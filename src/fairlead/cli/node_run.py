@@ -82,6 +82,11 @@ _root_option = click.option(
     type=click.Path(dir_okay=False, path_type=Path),
     help="As whom Fairlead's network reads pods, services and policies of the whole cluster.",
 )
+@click.option(
+    "--storage-kubeconfig",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="As whom folders of this machine are made into the volumes of claims.",
+)
 @_root_option
 @click.argument("flags", nargs=-1, type=click.UNPROCESSED, metavar="[KUBELET-FLAGS]...")
 def run(
@@ -96,6 +101,7 @@ def run(
     cluster_network: str,
     runtime: str,
     network_kubeconfig: Path | None,
+    storage_kubeconfig: Path | None,
     root: Path,
     flags: tuple[str, ...],
 ) -> None:
@@ -133,10 +139,12 @@ def run(
             flags=flags,
             normalise_pod=body_type_of(PODS).normalise,
         )
-        network = _Network(ClusterNetwork(cluster_network), load(network_kubeconfig) if network_kubeconfig else None)
+        network = load(network_kubeconfig) if network_kubeconfig else None
+        storage = load(storage_kubeconfig) if storage_kubeconfig else None
+        others = _Others(ClusterNetwork(cluster_network), network, storage)
     with explained():
         try:
-            run_loop(_be(access, settings, network, RuntimeKind(runtime)))
+            run_loop(_be(access, settings, others, RuntimeKind(runtime)))
         except StartupError as refusal:
             raise refused(refusal) from None
         except (InUse, NoCgroups, RuntimeFailure) as problem:
@@ -163,26 +171,34 @@ def reset(root: Path) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Network:
-    kind: ClusterNetwork
-    #: Who it is at the API server.
-    access: Access | None
+class _Others:
+    """As whom it is known besides the node: the network reads what runs elsewhere, the provisioner makes volumes."""
 
-    @asynccontextmanager
-    async def api(self) -> AsyncIterator[HttpApi | None]:
-        if self.access is None:
-            yield None
-            return
-        async with HttpApi(self.access, user_agent="fairlead-network") as api:
-            yield api
+    network_kind: ClusterNetwork
+    network: Access | None
+    storage: Access | None
 
 
-async def _be(access: Access, settings: AgentSettings, network: _Network, kind: RuntimeKind) -> None:
+@asynccontextmanager
+async def _api_of(access: Access | None, name: str) -> AsyncIterator[HttpApi | None]:
+    if access is None:
+        yield None
+        return
+    async with HttpApi(access, user_agent=name) as api:
+        yield api
+
+
+async def _be(access: Access, settings: AgentSettings, others: _Others, kind: RuntimeKind) -> None:
     with held(settings.root):
-        async with HttpApi(access, user_agent="fairlead-node") as api, network.api() as network_api:
-            is_cri = kind is RuntimeKind.CRI
-            chosen = networking(network.kind, settings.identity.name, settings.root, network_api, is_cri=is_cri)
-            agent = NodeAgent(api, settings, behind_cri if is_cri else _conmon(settings.root), chosen)
+        async with (
+            HttpApi(access, user_agent="fairlead-node") as api,
+            _api_of(others.network, "fairlead-network") as network_api,
+            _api_of(others.storage, "fairlead-local-path") as storage_api,
+        ):
+            is_cri, name = kind is RuntimeKind.CRI, settings.identity.name
+            chosen = networking(others.network_kind, name, settings.root, network_api, is_cri=is_cri)
+            runtimes = behind_cri if is_cri else _conmon(settings.root)
+            agent = NodeAgent(api, settings, runtimes, chosen, storage_api)
             said = asyncio.create_task(_say(agent, settings, access))
             try:
                 await serve(agent.run, None)

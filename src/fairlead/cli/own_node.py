@@ -29,7 +29,7 @@ from fairlead.agent.runtime_choice import RuntimeKind
 from fairlead.api.builtin import SERVICES
 from fairlead.api.errors import AlreadyExists
 from fairlead.api.objects import Obj
-from fairlead.api.users import NETWORK_USER, User, node_user
+from fairlead.api.users import LOCAL_PATH_USER, NETWORK_USER, User, node_user
 from fairlead.api.verbs import Api
 from fairlead.cli.failures import Failure, WrongUsage
 from fairlead.cli.images import DEFAULT_ROOT
@@ -187,6 +187,7 @@ def _words(running: Cluster, node: OwnNode, name: str, folder: Path) -> list[str
     assert running.authority is not None
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     kubeconfig, network_kubeconfig = folder / "kubeconfig", folder / "network.kubeconfig"
+    storage_kubeconfig = folder / "storage.kubeconfig"
     config = folder / "kubelet.yaml"
     address = host_address()
     shown = running.authority.certify_server(node_user(name), [name, address])
@@ -199,6 +200,7 @@ def _words(running: Cluster, node: OwnNode, name: str, folder: Path) -> list[str
     serving |= {"port": _free_port(address), "authentication": {"x509": {"clientCAFile": str(client_ca)}}}
     write_private(kubeconfig, render(_access(running, node_user(name))).encode())
     write_private(network_kubeconfig, render(_access(running, NETWORK_USER)).encode())
+    write_private(storage_kubeconfig, render(_access(running, LOCAL_PATH_USER)).encode())
     kind = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
     config.write_text(yaml.safe_dump(kind | serving | node.document))
     options = [
@@ -208,6 +210,8 @@ def _words(running: Cluster, node: OwnNode, name: str, folder: Path) -> list[str
         str(config),
         "--network-kubeconfig",
         str(network_kubeconfig),
+        "--storage-kubeconfig",
+        str(storage_kubeconfig),
         "--cluster-network",
         node.network,
         "--runtime",

@@ -207,6 +207,7 @@ def up(
             authentication=authentication(),
             authorization=authorization(),
             further_policy=_policy(dashboard_port),
+            has_local_storage=own is not None,
             seats=max_requests_inflight,
             audit=audit_settings(),
             tracing=tracing_configuration.load(tracing_config_file) if tracing_config_file else None,

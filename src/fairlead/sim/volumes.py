@@ -6,7 +6,6 @@ scheduler and the PersistentVolume controller treat it like a real driver. See d
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from fairlead.api.binding import PROVISIONED_BY, PROVISIONERS, SELECTED_NODE
@@ -26,30 +25,18 @@ PROVISIONER: Final = "sim.fairlead.dev/volumes"
 DRIVER: Final = "sim.fairlead.dev"
 #: With this annotation (`true`), a class of another provisioner gets simulated volumes.
 SIMULATED: Final = "sim.fairlead.dev/provision"
-#: The class of a new cluster.
-DEFAULT_CLASS: Final = "standard"
 #: Keeps a volume until its storage has been deleted.
 FINALIZER: Final = "external-provisioner.volume.kubernetes.io/finalizer"
-
-
-def default_classes(objects: Sequence[Obj]) -> list[Obj]:
-    """The class of a new cluster that starts with these objects; none if they have classes of their own."""
-    if any(obj.get("kind") == "StorageClass" for obj in objects):
-        return []
-    return [
-        {
-            "apiVersion": "storage.k8s.io/v1",
-            "kind": "StorageClass",
-            "metadata": {
-                "name": DEFAULT_CLASS,
-                "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},
-            },
-            "provisioner": PROVISIONER,
-            "reclaimPolicy": "Delete",
-            "volumeBindingMode": "WaitForFirstConsumer",
-            "allowVolumeExpansion": True,
-        }
-    ]
+#: The class of a new cluster.
+DEFAULT_CLASS: Final[Obj] = {
+    "apiVersion": "storage.k8s.io/v1",
+    "kind": "StorageClass",
+    "metadata": {"name": "standard", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
+    "provisioner": PROVISIONER,
+    "reclaimPolicy": "Delete",
+    "volumeBindingMode": "WaitForFirstConsumer",
+    "allowVolumeExpansion": True,
+}
 
 
 def _is_simulated(found: StorageClass) -> bool:

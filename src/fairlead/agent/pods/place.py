@@ -14,6 +14,7 @@ from fairlead.agent.network_seam import PodNetwork
 from fairlead.agent.pods.events import PodEvents
 from fairlead.agent.pods.sources import Sources
 from fairlead.agent.runtimes.base import Runtime
+from fairlead.agent.volumes.claimed import Claims
 from fairlead.api.objects import Obj
 from fairlead.api.podresources import Amounts
 from fairlead.api.qos import BEST_EFFORT, BURSTABLE, GUARANTEED, qos_class
@@ -38,6 +39,7 @@ class Place:
     network: PodNetwork
     cgroups: Cgroups
     sources: Sources
+    claims: Claims
     #: Those of the cluster.
     services: Callable[[], Iterable[Service]]
     events: PodEvents

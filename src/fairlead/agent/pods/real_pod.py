@@ -23,10 +23,11 @@ from fairlead.agent.pods.requests_to_pods import Asker
 from fairlead.agent.pods.service_links import service_variables
 from fairlead.agent.pods.stopping import Stopping
 from fairlead.agent.runtimes.base import CannotStart, RuntimeFailure, Sandbox, SandboxSpec, State
-from fairlead.agent.volumes.content import PodContent, VolumeProblem
+from fairlead.agent.volumes.content import PodContent
 from fairlead.agent.volumes.image_volumes import ImageVolumes
 from fairlead.agent.volumes.payload import Owner
 from fairlead.agent.volumes.pod_volumes import PodVolumes
+from fairlead.agent.volumes.problems import VolumeProblem
 from fairlead.api.errors import ApiError
 from fairlead.api.event_types import NORMAL, WARNING
 from fairlead.api.objects import Obj
@@ -310,7 +311,8 @@ class RealPod:
     def _content(self) -> PodContent:
         spec = self.manifest["spec"]
         group = (spec.get("securityContext") or {}).get("fsGroup")
-        return PodContent(self.pod, self.manifest, self.place.sources, self._downward(), Owner(self._only_user, group))
+        sources, owner = self.place.sources, Owner(self._only_user, group)
+        return PodContent(self.pod, self.manifest, sources, self._downward(), owner, self.place.claims)
 
     def _services(self) -> Mapping[str, str]:
         has_links = self.manifest["spec"].get("enableServiceLinks") is not False

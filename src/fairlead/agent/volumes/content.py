@@ -7,13 +7,11 @@ from dataclasses import dataclass
 
 from fairlead.agent.pods.downward import DownwardApi
 from fairlead.agent.pods.sources import Sources
+from fairlead.agent.volumes.claimed import Claimed, Claims
 from fairlead.agent.volumes.payload import Owner, PayloadFile
+from fairlead.agent.volumes.problems import VolumeProblem
 from fairlead.api.objects import Obj
 from fairlead.api.pods import Pod
-
-
-class VolumeProblem(Exception):
-    """Why a volume cannot be set up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +21,16 @@ class PodContent:
     sources: Sources
     downward: DownwardApi
     owner: Owner
+    claims: Claims
+
+    async def claimed(self, volume: Obj) -> Claimed | None:
+        """Where the volume of a claim is; None for a volume without one."""
+        return await self.claims.volume(self.manifest, volume)
+
+    @property
+    def only_on_mismatch(self) -> bool:
+        security = self.manifest["spec"].get("securityContext") or {}
+        return bool(security.get("fsGroupChangePolicy") == "OnRootMismatch")
 
     async def files(self, volume: Obj) -> Mapping[str, PayloadFile] | None:
         """None for a volume whose content is the pods' own."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from fairlead.agent.volumes.content import VolumeProblem
+from fairlead.agent.volumes.problems import VolumeProblem
 from fairlead.api.objects import Obj
 
 #: By type: what is asked of the path's mode, and what it is called when it is something else.

@@ -10,7 +10,7 @@ from typing import Final
 
 from fairlead.agent import linux
 from fairlead.agent.images_seam import Image, Images, InvalidName, PullFailure
-from fairlead.agent.volumes.content import VolumeProblem
+from fairlead.agent.volumes.problems import VolumeProblem
 from fairlead.api.objects import Obj
 from fairlead.node.start_requirements import never_pulled
 

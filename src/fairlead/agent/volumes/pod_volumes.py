@@ -13,14 +13,17 @@ from typing import Final
 from fairlead.agent import linux
 from fairlead.agent.pods.environment import fully_expanded
 from fairlead.agent.runtimes.base import Mount
-from fairlead.agent.volumes.content import PodContent, VolumeProblem
+from fairlead.agent.volumes.content import PodContent
 from fairlead.agent.volumes.host_paths import host_path
 from fairlead.agent.volumes.image_volumes import ImageVolumes, files_of
+from fairlead.agent.volumes.ownership import give_to_group
 from fairlead.agent.volumes.payload import Owner, write_payload
+from fairlead.agent.volumes.problems import ClaimProblem, VolumeProblem
 from fairlead.agent.volumes.subpaths import OutsideOfVolume, mount_subpath
 from fairlead.api.errors import ApiError
 from fairlead.api.objects import Obj
 from fairlead.api.quantity import parse
+from fairlead.kinds.object_references import claim_name
 from fairlead.runtime.clock import micro_timestamp
 
 _TMPFS: Final = linux.MS_NOSUID | linux.MS_NODEV
@@ -35,6 +38,8 @@ class PodVolumes:
     #: The most that a volume in memory may hold.
     most_memory: int
     _paths: dict[str, Path] = field(default_factory=dict)
+    #: Those that no container may write to, whatever it says.
+    _read_only: set[str] = field(default_factory=set)
 
     async def set_up(self, volumes: Sequence[Obj], content: PodContent, images: ImageVolumes) -> str:
         """Make them, or bring them up to date; the problem of the first that cannot be, as its event tells it."""
@@ -45,12 +50,16 @@ class PodVolumes:
                     folder = self._folder(volume)
                     await images.set_up(image, folder)
                     self._paths[volume["name"]] = files_of(folder)
+                elif claim_name(content.pod.metadata.name, volume):
+                    await self._claim(volume, content)
                 elif files is None:
                     await asyncio.to_thread(self._make, volume, content.owner)
                 else:
                     folder, stamp = self._folder(volume), micro_timestamp().replace(":", "_")
                     await asyncio.to_thread(self._make_in_memory, folder, 0)
                     await asyncio.to_thread(write_payload, folder, files, stamp, content.owner)
+            except ClaimProblem as problem:
+                return str(problem)
             except (VolumeProblem, ApiError, OSError) as problem:
                 return f'MountVolume.SetUp failed for volume "{volume["name"]}" : {problem}'
         return ""
@@ -59,18 +68,32 @@ class PodVolumes:
         """Of one container; VolumeProblem for a part of a volume that leads out of it."""
         found = []
         for index, mount in enumerate(container.get("volumeMounts") or ()):
-            source = self._paths[mount["name"]]
+            if (source := self._paths.get(mount["name"])) is None:
+                raise VolumeProblem(f'volume "{mount["name"]}" is not mounted')
             subpath = mount.get("subPath") or fully_expanded(mount.get("subPathExpr") or "", env)
             if subpath:
                 source = self._part(source, subpath, container["name"], index)
             propagation = _PROPAGATION.get(mount.get("mountPropagation") or "", "rprivate")
-            is_read_only, below = bool(mount.get("readOnly")), mount.get("recursiveReadOnly") or "Disabled"
+            is_read_only = bool(mount.get("readOnly")) or mount["name"] in self._read_only
+            below = mount.get("recursiveReadOnly") or "Disabled"
             found.append(Mount(source, mount["mountPath"], is_read_only, below != "Disabled", propagation))
         return found
 
     def tear_down(self) -> None:
         linux.unmount_below(self.folder)
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    async def _claim(self, volume: Obj, content: PodContent) -> None:
+        """Once found it is the pod's, whatever becomes of the claim."""
+        name: str = volume["name"]
+        if name in self._paths or (claimed := await content.claimed(volume)) is None:
+            return
+        if claimed.is_read_only:
+            self._read_only.add(name)
+        elif claimed.takes_owner and content.owner.gid is not None:
+            lazily = content.only_on_mismatch
+            await asyncio.to_thread(give_to_group, claimed.path, content.owner.gid, only_on_mismatch=lazily)
+        self._paths[name] = claimed.path
 
     def _part(self, volume: Path, subpath: str, container: str, index: int) -> Path:
         target = self.folder / "subpaths" / container / str(index)

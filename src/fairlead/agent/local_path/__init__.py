@@ -1,0 +1,1 @@
+"""Claims become folders of the node that their pod was scheduled to."""

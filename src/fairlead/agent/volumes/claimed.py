@@ -1,0 +1,114 @@
+"""Where on this machine the volume of a claim is: claim ─▶ bound volume ─▶ its path.
+
+A claim that is not there or not bound yet is waited for, and the pod's events say so in a kubelet's words.
+Reference: pkg/kubelet/volumemanager/populator, pkg/volume/local.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from fairlead.agent.volumes.host_paths import host_path
+from fairlead.agent.volumes.problems import ClaimProblem, VolumeProblem
+from fairlead.api.builtin import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
+from fairlead.api.errors import ApiError
+from fairlead.api.meta import Object
+from fairlead.api.node_affinity import NodeSelector, matches_term
+from fairlead.api.objects import Obj
+from fairlead.api.verbs import Api
+from fairlead.kinds.object_references import claim_name
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    path: Path
+    is_read_only: bool
+    #: A path of the machine belongs to the machine; a volume that is local to it belongs to the pods.
+    takes_owner: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """Those of one pod, read in the name of its node."""
+
+    api: Api
+    node_name: str
+
+    async def volume(self, manifest: Obj, volume: Obj) -> Claimed | None:
+        """None for a volume without a claim. ClaimProblem, or VolumeProblem for one that cannot be mounted here."""
+        meta, name = manifest["metadata"], claim_name(manifest["metadata"]["name"], volume)
+        if not name:
+            return None
+        try:
+            found = await self._bound(manifest, name, is_ephemeral="ephemeral" in volume)
+        except VolumeProblem as problem:
+            shown = volume["name"]
+            why = f"error processing PVC {meta['namespace']}/{name}: {problem}"
+            raise ClaimProblem(
+                f"Unable to attach or mount volumes: unmounted volumes=[{shown}], unattached volumes=[], "
+                f"failed to process volumes=[{shown}]: {why}"
+            ) from problem
+        is_read_only = bool((volume.get("persistentVolumeClaim") or {}).get("readOnly"))
+        return await self._path(found, is_read_only=is_read_only)
+
+    async def _bound(self, manifest: Obj, name: str, *, is_ephemeral: bool) -> Obj:
+        """The PersistentVolume of the claim."""
+        meta = manifest["metadata"]
+        try:
+            claim = (await self.api.get(PERSISTENT_VOLUME_CLAIMS, name, meta["namespace"])).obj()
+        except (ApiError, OSError) as error:
+            raise VolumeProblem(f"failed to fetch PVC from API server: {error}") from error
+        own, status = claim["metadata"], claim.get("status") or {}
+        if is_ephemeral and all(owner["uid"] != meta["uid"] for owner in own.get("ownerReferences") or ()):
+            key = f"{meta['namespace']}/{meta['name']}"
+            raise VolumeProblem(f"PVC {meta['namespace']}/{name} was not created for pod {key} (pod is not owner)")
+        if "deletionTimestamp" in own and not _has_begun(manifest):
+            raise VolumeProblem("PVC is being deleted")
+        if status.get("phase") != "Bound":
+            raise VolumeProblem("PVC is not bound")
+        if not (volume_name := claim["spec"].get("volumeName")):
+            raise VolumeProblem("PVC has empty pvc.Spec.VolumeName")
+        try:
+            found = (await self.api.get(PERSISTENT_VOLUMES, volume_name)).obj()
+        except (ApiError, OSError) as error:
+            raise VolumeProblem(f"failed to fetch PV {volume_name} from API server: {error}") from error
+        if (found["spec"].get("claimRef") or {}).get("uid") != own["uid"]:
+            raise VolumeProblem(f"PV {volume_name} is not bound to the claim")
+        return found
+
+    async def _path(self, found: Obj, *, is_read_only: bool) -> Claimed:
+        spec, name = found["spec"], found["metadata"]["name"]
+        if spec.get("mountOptions"):
+            raise VolumeProblem(f"PersistentVolume {name} has mountOptions, which this node does not support")
+        if (required := (spec.get("nodeAffinity") or {}).get("required")) is not None:
+            node = (await self.api.get(NODES, self.node_name)).view(Object)
+            terms = msgspec.convert(required, NodeSelector).node_selector_terms or ()
+            if not any(matches_term(term, node.metadata.labels, node.metadata.name) for term in terms):
+                raise VolumeProblem(f'NodeAffinity check failed for volume "{name}" : no matching NodeSelectorTerms')
+        if (local := spec.get("local")) is not None:
+            path = await asyncio.to_thread(_local_path, local)
+            return Claimed(path, is_read_only, takes_owner=True)
+        if (source := spec.get("hostPath")) is not None:
+            path = await asyncio.to_thread(host_path, source)
+            return Claimed(path, is_read_only, takes_owner=False)
+        raise VolumeProblem(f"PersistentVolume {name} is of a kind that this node does not support")
+
+
+def _local_path(source: Obj) -> Path:
+    path = Path(source["path"])
+    if not path.exists():
+        raise VolumeProblem(f'path "{path}" does not exist')
+    if not path.is_dir():
+        raise VolumeProblem(f"{path} is not a folder; devices are not supported by this node")
+    return path
+
+
+def _has_begun(manifest: Obj) -> bool:
+    """Containers of it have run; its volumes are its own until it ends."""
+    status = manifest.get("status") or {}
+    every = (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
+    return any(each.get("containerID") for each in every)

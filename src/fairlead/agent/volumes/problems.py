@@ -1,0 +1,11 @@
+"""Why pods wait for their volumes."""
+
+from __future__ import annotations
+
+
+class VolumeProblem(Exception):
+    """Why a volume cannot be set up."""
+
+
+class ClaimProblem(Exception):
+    """Why a claim cannot be used, as a whole sentence of an event."""
