@@ -270,7 +270,8 @@ class Machines:
     def _is_single_kill(self, entry: _NodeEntry) -> bool:
         if entry.machine is not None:
             return entry.machine.is_single_kill
-        return self._configured(entry.node).configuration.is_single_process_oom_kill(2)
+        version = hardware_of(entry.node).cgroup_version
+        return self._configured(entry.node).configuration.is_single_process_oom_kill(version)
 
     def usage(self, pod: Pod) -> PodUsageModels:
         """The same object as long as nothing about it changes."""
