@@ -82,6 +82,33 @@ async def test_a_full_disk_costs_the_pod_that_filled_it(tmp_path: Path) -> None:
 
 
 @in_loop
+async def test_images_are_collected_when_their_disk_is_full_to_the_mark(tmp_path: Path) -> None:
+    """Any disk is full to nothing at all; what cannot be freed is told."""
+    document = {"imageGCHighThresholdPercent": 1, "imageGCLowThresholdPercent": 0, "imageMinimumGCAge": "1ms"}
+    async with real_node(tmp_path, document) as node:
+        node.images.registry |= node.images.here  # at the start nothing uses any
+        await node.create(manifest("runs", "sleep", "1000"))
+        await node.until("runs", is_running)
+        node.images.here["test/unused:1"] = FolderImage([tmp_path / "rootfs"], id="sha256:" + "2" * 64)
+        await until(lambda: "test/unused:1" not in node.images.here, 40)
+        assert IMAGE in node.images.here
+        failed = "Failed to garbage collect required amount of images. Attempted to free "
+        told = await _events_of_node(node)
+        assert any(reason == "FreeDiskSpaceFailed" and text.startswith(failed) for reason, text in told)
+
+
+@pytest.mark.slow
+@in_loop
+async def test_an_image_that_nobody_has_used_for_long_goes(tmp_path: Path) -> None:
+    async with real_node(tmp_path, {"imageMaximumGCAge": "3s"}) as node:
+        await node.create(manifest("runs", "sleep", "1000"))
+        await node.until("runs", is_running)
+        node.images.here["test/old:1"] = FolderImage([tmp_path / "rootfs"], id="sha256:" + "2" * 64)
+        await until(lambda: "test/old:1" not in node.images.here, 60)
+        assert IMAGE in node.images.here
+
+
+@in_loop
 async def test_unused_images_and_logs_of_ended_pods_go_before_pods(tmp_path: Path) -> None:
     (tmp_path / "root").mkdir()
     linux.mount("tmpfs", tmp_path / "root", "tmpfs", 0, "size=96m")

@@ -174,7 +174,7 @@ class Machines:
             del entry.child_deaths[key]
         entry.throttling.remove(uid, now())
         if entry.machine is not None and uid in entry.machine.pods:
-            entry.machine.remove(uid)
+            entry.machine.remove(uid, now())
             self._looks.add(pod.spec.node_name)
 
     # -- what the fleet asks
@@ -305,7 +305,7 @@ class Machines:
             machine = entry.idle = self._empty(entry)
         self._enter_all(entry, machine, moment)
         for uid in machine.pods.keys() - entry.pods.keys():
-            machine.remove(uid)
+            machine.remove(uid, moment)
         return machine
 
     def _made(self, entry: _NodeEntry, moment: float) -> SimulatedMachine:
