@@ -28,8 +28,20 @@ pytestmark = with_containerd
 
 @pytest.fixture
 def daemon(tmp_path: Path) -> Iterator[Containerd]:
-    with containerd(root_file_system(tmp_path / "rootfs")) as found:
-        found.load(f"docker.io/{IMAGE}", tmp_path / "rootfs", Cmd=["sh"])
+    rootfs = root_file_system(tmp_path / "rootfs")
+    with containerd(rootfs) as found:
+        said = _invoke(
+            "images",
+            "load",
+            str(rootfs),
+            "--name",
+            IMAGE,
+            "--cmd",
+            "sh",
+            "--container-runtime-endpoint",
+            found.endpoint,
+        )
+        assert IMAGE in said
         yield found
 
 

@@ -62,7 +62,7 @@ async def test_a_full_disk_costs_the_pod_that_filled_it(tmp_path: Path) -> None:
         node.images.here["test/new:1"] = FolderImage([tmp_path / "rootfs"], id="sha256:" + "2" * 64)
         await node.create(_writer("filler", 80))
         message = await _evicted(node, "filler")
-        said = r"The node was low on resource: ephemeral-storage\. Threshold quantity: 30Mi, available: \d+Ki\. "
+        said = r"The node was low on resource: ephemeral-storage\. Threshold quantity: 30Mi, available: \d+[KM]i\. "
         offender = r"Container c was using 8\d+[KM]i, request is 0, has larger consumption of ephemeral-storage\. "
         assert re.fullmatch(f"{said}({offender})?", message), message
         conditions = (await node.pod("filler"))["status"]["conditions"]
@@ -155,7 +155,7 @@ async def test_short_of_memory_the_one_that_uses_more_than_it_requested_goes(tmp
         await node.until("modest", is_running)
         await node.create(_holder("greedy", 50, "10Mi"))
         message = await _evicted(node, "greedy")
-        said = r"The node was low on resource: memory\. Threshold quantity: 80Mi, available: \d+Ki\. "
+        said = r"The node was low on resource: memory\. Threshold quantity: 80Mi, available: \d+[KM]i\. "
         offender = r"Container c was using \d+[KM]i, request is 10Mi, has larger consumption of memory\. "
         assert re.fullmatch(said + offender, message), message
         events = [event.obj() for event in (await node.api.list(EVENTS, "default")).items]

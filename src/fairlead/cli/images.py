@@ -12,6 +12,7 @@ from typing import Any, Final
 import click
 import msgspec
 
+from fairlead.agent.images import containerd
 from fairlead.agent.images.credentials import Keyring, keyring
 from fairlead.agent.images.errors import ImageError, InvalidReference
 from fairlead.agent.images.examples import build
@@ -46,6 +47,12 @@ def _store_option(command: _Command) -> _Command:
 @click.option("--entrypoint", multiple=True, metavar="WORD", help="Of a root file system; once for each word.")
 @click.option("--cmd", multiple=True, metavar="WORD", help="Of a root file system; once for each word.")
 @click.option("--env", multiple=True, metavar="NAME=VALUE", help="Of a root file system; may be repeated.")
+@click.option(
+    "--container-runtime-endpoint",
+    default="",
+    metavar="SOCKET",
+    help="Of a containerd that is to have them instead, for nodes with --runtime cri.",
+)
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path), metavar="FILE...")
 def load(
     root: Path,
@@ -53,6 +60,7 @@ def load(
     entrypoint: tuple[str, ...],
     cmd: tuple[str, ...],
     env: tuple[str, ...],
+    container_runtime_endpoint: str,
     files: Sequence[Path],
 ) -> None:
     """Take in what docker save, podman save or skopeo copy wrote (docker-archive and oci-archive, plain or gzip), or
@@ -67,6 +75,11 @@ def load(
         raise WrongUsage("--name names one image: load one file at a time")
     if wrong := next((entry for entry in env if "=" not in entry), None):
         raise WrongUsage(f"--env {wrong}: write NAME=VALUE")
+    if container_runtime_endpoint:
+        for file in files:
+            with _explained():
+                click.echo(containerd.load(container_runtime_endpoint, file, name, RunAs(entrypoint, cmd, env)))
+        return
     store = ImageStore(root)
     for file in files:
         with _explained():

@@ -89,7 +89,7 @@ class LocalRegistry(Blobs):
             self.large_blob_asked.set()
         headers = {}
         if kind == "manifests":
-            headers = {"Docker-Content-Digest": digest, "Content-Type": json.loads(data)["mediaType"]}
+            headers = {"Docker-Content-Digest": digest, "Content-Type": str(json.loads(data).get("mediaType", ""))}
         if kind == "manifests" or not self.breaks or len(data) < 1000:
             return web.Response(body=data[start:], status=status, headers=headers)
         self.breaks -= 1

@@ -15,6 +15,7 @@ from fairlead.agent.runtimes.cri.specs import ROOT_LABEL
 
 
 def remember(root: Path, client: Client) -> None:
+    root.mkdir(mode=0o700, parents=True, exist_ok=True)
     (root / ENDPOINT).write_text(f"unix://{client.socket}\n")
 
 
