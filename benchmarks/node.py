@@ -87,7 +87,7 @@ def eviction_milliseconds(usages: Sequence[str]) -> float:
         for number, (machine, look) in enumerate(zip(machines, looks, strict=True)):
             assert look.outcome is not None
             (eviction,) = look.outcome.evictions
-            machine.remove(eviction.candidate.uid)
+            machine.remove(eviction.candidate.uid, now)
             machine.put(_running(_view(f"{number}-{round_}-new", random_, usages[0])), now)
     return sorted(took[1:])[ROUNDS // 2]
 

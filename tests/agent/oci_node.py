@@ -196,9 +196,10 @@ async def real_node(
     """A cluster with this machine as its node, or so much of its memory; nothing of it is left when the block ends.
     `kind` is the runtime.
 
-    Nobody is evicted for a shortage unless `document`, the node's configuration, says so.
+    Nobody is evicted for a shortage, nor an image removed, unless `document`, the node's configuration, says so.
     """
-    configuration = {"evictionHard": {"memory.available": "0%"}, **(document or {})}
+    quiet = {"evictionHard": {"memory.available": "0%"}, "imageGCHighThresholdPercent": 100}
+    configuration = {**quiet, **(document or {})}
     cgroups = Cgroups(hierarchies())
     rootfs = root_file_system(folder / "rootfs")
     image = FolderImage([rootfs])

@@ -62,7 +62,7 @@ async def test_a_full_disk_costs_the_pod_that_filled_it(tmp_path: Path) -> None:
         node.images.here["test/new:1"] = FolderImage([tmp_path / "rootfs"], id="sha256:" + "2" * 64)
         await node.create(_writer("filler", 80))
         message = await _evicted(node, "filler")
-        said = r"The node was low on resource: ephemeral-storage\. Threshold quantity: 30Mi, available: \d+Ki\. "
+        said = r"The node was low on resource: ephemeral-storage\. Threshold quantity: 30Mi, available: \d+[KM]i\. "
         offender = r"Container c was using 8\d+[KM]i, request is 0, has larger consumption of ephemeral-storage\. "
         assert re.fullmatch(f"{said}({offender})?", message), message
         conditions = (await node.pod("filler"))["status"]["conditions"]
@@ -79,6 +79,33 @@ async def test_a_full_disk_costs_the_pod_that_filled_it(tmp_path: Path) -> None:
         refused = (await node.until("late", is_phase("Failed")))["status"]
         assert refused["message"] == "Pod was rejected: The node had condition: [DiskPressure]. "
         assert refused["reason"] == "Evicted"
+
+
+@in_loop
+async def test_images_are_collected_when_their_disk_is_full_to_the_mark(tmp_path: Path) -> None:
+    """Any disk is full to nothing at all; what cannot be freed is told."""
+    document = {"imageGCHighThresholdPercent": 1, "imageGCLowThresholdPercent": 0, "imageMinimumGCAge": "1ms"}
+    async with real_node(tmp_path, document) as node:
+        node.images.registry |= node.images.here  # at the start nothing uses any
+        await node.create(manifest("runs", "sleep", "1000"))
+        await node.until("runs", is_running)
+        node.images.here["test/unused:1"] = FolderImage([tmp_path / "rootfs"], id="sha256:" + "2" * 64)
+        await until(lambda: "test/unused:1" not in node.images.here, 40)
+        assert IMAGE in node.images.here
+        failed = "Failed to garbage collect required amount of images. Attempted to free "
+        told = await _events_of_node(node)
+        assert any(reason == "FreeDiskSpaceFailed" and text.startswith(failed) for reason, text in told)
+
+
+@pytest.mark.slow
+@in_loop
+async def test_an_image_that_nobody_has_used_for_long_goes(tmp_path: Path) -> None:
+    async with real_node(tmp_path, {"imageMaximumGCAge": "3s"}) as node:
+        await node.create(manifest("runs", "sleep", "1000"))
+        await node.until("runs", is_running)
+        node.images.here["test/old:1"] = FolderImage([tmp_path / "rootfs"], id="sha256:" + "2" * 64)
+        await until(lambda: "test/old:1" not in node.images.here, 60)
+        assert IMAGE in node.images.here
 
 
 @in_loop
@@ -128,7 +155,7 @@ async def test_short_of_memory_the_one_that_uses_more_than_it_requested_goes(tmp
         await node.until("modest", is_running)
         await node.create(_holder("greedy", 50, "10Mi"))
         message = await _evicted(node, "greedy")
-        said = r"The node was low on resource: memory\. Threshold quantity: 80Mi, available: \d+Ki\. "
+        said = r"The node was low on resource: memory\. Threshold quantity: 80Mi, available: \d+[KM]i\. "
         offender = r"Container c was using \d+[KM]i, request is 10Mi, has larger consumption of memory\. "
         assert re.fullmatch(said + offender, message), message
         events = [event.obj() for event in (await node.api.list(EVENTS, "default")).items]

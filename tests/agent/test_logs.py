@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -121,20 +122,47 @@ def test_who_was_slow_reads_every_file_that_came_between(tmp_path: Path) -> None
     files.close()
 
 
-def test_whose_file_is_gone_goes_on_with_the_newest(tmp_path: Path) -> None:
+def _compress(file: Path) -> None:
+    """As the node does it."""
+    with gzip.open(f"{file}.gz", "wb") as target:
+        target.write(file.read_bytes())
+    file.unlink()
+
+
+@pytest.mark.parametrize("removed", [0, 1, 2])
+def test_who_was_slow_reads_files_that_are_compressed_by_now(tmp_path: Path, removed: int) -> None:
+    """Only what was removed is lost, and nothing is read twice."""
     path = tmp_path / "0.log"
     path.write_bytes(b"a\n")
     files = LogFiles(path)
-    path.rename(tmp_path / "0.log.20260101-000001")
-    path.write_bytes(b"b\n")
-    path.rename(tmp_path / "0.log.20260101-000002")
-    (tmp_path / "0.log.20260101-000001").rename(tmp_path / "0.log.20260101-000001.gz")
-    path.write_bytes(b"c\n")
-    assert read_all(files) == b"a\nc\n"
+    for number, text in enumerate((b"b\n", b"c\n", b"d\n")):
+        rotated = tmp_path / f"0.log.20260101-00000{number}"
+        path.rename(rotated)
+        if number < 2:
+            _compress(rotated)
+        path.write_bytes(text)
+    for number in range(removed):
+        (tmp_path / f"0.log.20260101-00000{number}.gz").unlink()
+    assert read_all(files) == b"a\n" + b"b\nc\nd\n"[2 * max(removed - 1, 0) :]
     files.close()
 
 
-@given(st.lists(st.sampled_from(["write", "rotate", "read"]), max_size=40))
+def test_a_compressed_file_that_is_removed_while_it_is_read_is_read_to_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "0.log"
+    path.write_bytes(b"a\n")
+    files = LogFiles(path)
+    long = b"".join(b"%d\n" % number for number in range(READ_BYTES // 4))
+    for number, text in enumerate((long, b"c\n")):
+        path.rename(tmp_path / f"0.log.20260101-00000{number}")
+        path.write_bytes(text)
+    _compress(tmp_path / "0.log.20260101-000001")
+    found = files.read() + files.read()
+    (tmp_path / "0.log.20260101-000001.gz").unlink()
+    assert found + read_all(files) == b"a\n" + long + b"c\n"
+    files.close()
+
+
+@given(st.lists(st.sampled_from(["write", "rotate", "compress", "read"]), max_size=40))
 def test_every_line_is_read_once_whatever_comes_between(steps: list[str]) -> None:
     with TemporaryDirectory() as folder:
         log = LogWriter(Path(folder) / "0.log")
@@ -145,6 +173,10 @@ def test_every_line_is_read_once_whatever_comes_between(steps: list[str]) -> Non
                 written += 1
             elif step == "rotate":
                 log.rotate()
+            elif step == "compress":
+                for file in sorted(Path(folder).glob("0.log.*"))[:-1]:
+                    if file.suffix != ".gz":
+                        _compress(file)
             else:
                 read += files.read()
         read += read_all(files)

@@ -151,6 +151,45 @@ def test_a_request_is_signed_with_its_own_key(server: Server) -> None:
     assert "spec.request: Invalid value" in check_status(reply, 422, "Invalid")
 
 
+async def _issued() -> bytes:
+    return Authority.make("door").certificate_pem
+
+
+_ISSUED = run_virtual(_issued())
+_GARBAGE = b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
+_NO_BLOCK = "must contain at least one CERTIFICATE PEM block"
+
+
+def _give(server: Server, name: str, certificate: bytes) -> Reply:
+    body = {"status": {"certificate": base64.b64encode(certificate).decode()}}
+    return server.ask("PATCH", f"{REQUESTS}/{name}/status", body, MERGE)
+
+
+@pytest.mark.parametrize(
+    ("certificate", "refusal"),
+    [
+        (b"yes", _NO_BLOCK),
+        (_GARBAGE.partition(b"-----END")[0], _NO_BLOCK),
+        (_GARBAGE.replace(b"MIIB", b"!"), _NO_BLOCK),
+        (_GARBAGE, "x509: malformed certificate"),
+        (_ISSUED + _GARBAGE, "x509: malformed certificate"),
+        (PEM + _ISSUED, 'only CERTIFICATE PEM blocks are allowed, found "CERTIFICATE REQUEST"'),
+        (_ISSUED.replace(b"-----\n", b"-----\nFrom: me\n\n", 1), "no PEM block headers are permitted"),
+    ],
+)
+def test_a_signer_hands_out_certificates_and_nothing_else(server: Server, certificate: bytes, refusal: str) -> None:
+    reply = _give(server, _made(server), certificate)
+    told = f'status.certificate: Invalid value: "<certificate data>": {refusal}'
+    assert check_status(reply, 422, "Invalid").endswith(told)
+
+
+def test_a_certificate_is_given_once_and_may_have_its_chain_beside_it(server: Server) -> None:
+    name = _made(server)
+    assert _give(server, name, b"for you:\n" + _ISSUED + _ISSUED).code == 200
+    told = check_status(_give(server, name, _ISSUED), 422, "Invalid")
+    assert told.endswith("status.certificate: Forbidden: updates may not modify existing certificate content")
+
+
 class _Tls:
     """A TLS connection of a client that has shown a certificate."""
 

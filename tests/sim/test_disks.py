@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from fairlead.api.builtin import PERSISTENT_VOLUME_CLAIMS
+from fairlead.api.builtin import PERSISTENT_VOLUME_CLAIMS, PODS
 from fairlead.api.objects import Obj
+from fairlead.api.verbs import DeleteOptions
 from fairlead.golang.json import parse
 from fairlead.node.eviction.reclaim import Reclaim
 from fairlead.sim.machine.disks import IMAGE_BYTES, MOST_UNUSED_IMAGES, Disks
@@ -145,6 +146,25 @@ def test_what_cannot_be_freed_is_told_and_the_second_time_by_the_kubelet_as_well
         assert (await world.events("ImageGCFailed"))[0]["message"] == failed["message"]
 
     played(check)
+
+
+def test_an_image_that_nobody_has_used_for_long_goes_however_empty_the_disk_is() -> None:
+    async def check(world: World) -> None:
+        await world.kubelet(imageMaximumGCAge="10m")
+        await world.pod("stays", {"memory": "1Mi"}, image="used")
+        await world.pod("goes", {"memory": "1Mi"}, image="old")
+        await asyncio.sleep(60)
+        await world.api.delete(PODS, "goes", "default", DeleteOptions(grace_period_seconds=0))
+        await asyncio.sleep(600)
+        assert await _image_bytes(world) == 2 * IMAGE_BYTES  # not yet: the next collection is at 900 s
+        await asyncio.sleep(300)
+        assert await _image_bytes(world) == IMAGE_BYTES
+
+    played(check)
+
+
+async def _image_bytes(world: World) -> int:
+    return int((await _summary(world))["node"]["runtime"]["imageFs"]["usedBytes"])
 
 
 def test_a_node_collects_by_its_own_marks_or_not_at_all() -> None:

@@ -80,7 +80,7 @@ def test_no_look_is_late(memories: list[str], phase: float) -> None:
         assert not is_out_of_memory(looked, now)
         if look.outcome is not None:
             for eviction in look.outcome.evictions:
-                looked.remove(eviction.candidate.uid)
+                looked.remove(eviction.candidate.uid, now)
         next_at = end if look.next_at is None else min(look.next_at, end)
         assert next_at > now
         for step in range(8):
@@ -100,7 +100,7 @@ def test_what_is_summed_as_pods_come_and_go_is_what_a_fresh_sum_gives(memories: 
         changed.put(pod(number, memory), BEGAN)
         changed.put(pod(number, "1Gi"), BEGAN)
         if number % 2:
-            changed.remove(f"u{number}")
+            changed.remove(f"u{number}", BEGAN)
         else:
             changed.put(pod(number, memory), BEGAN)
             fresh.put(pod(number, memory), BEGAN)
@@ -127,7 +127,7 @@ def test_who_goes_next_does_not_depend_on_earlier_passes(changes: list[tuple[int
     pods: dict[int, MachinePod] = {}
     for step, (number, memory) in enumerate(changes):
         if memory is None:
-            watched.remove(f"u{number}")
+            watched.remove(f"u{number}", BEGAN)
             pods.pop(number, None)
         else:
             pods[number] = pod(number, memory)

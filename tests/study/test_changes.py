@@ -11,6 +11,7 @@ from fairlead.compose import Settings
 from fairlead.sim.manifests import latest_date
 from fairlead.study.changes.document import Change, read_change
 from fairlead.study.changes.errors import ChangeError
+from fairlead.study.changes.pools import POOL_LABEL
 from fairlead.study.comparison import Hurt, worse
 from fairlead.study.outcome import Outcome
 from fairlead.study.run import Scene, play
@@ -144,6 +145,24 @@ def test_a_pool_grows_for_pods_that_wait_and_shrinks_when_they_are_gone(tmp_path
     assert after.summary["nodes"] == 1
     assert after.cost is not None
     assert 1.8 < after.cost < 2.5, "two nodes for about two hours"
+
+
+def test_a_pool_that_is_too_small_gives_what_it_has_and_the_rest_wait(tmp_path: Path) -> None:
+    """Large pods that fit nowhere any more do not keep small ones from what is left of the last node."""
+    objects = [node("a", cpu="1"), *deployment("large", ["a"], cpu="3"), *deployment("small", ["a"], cpu="500m")]
+    text = CHANGE + "- pool: {name: spot, cpu: '4', memory: 16Gi, max: 2}\n"
+    text += "".join(f"- scale: {{name: {name}, replicas: 9}}\n" for name in ("large", "small"))
+    after = played(objects, change(tmp_path, text), limit=3 * HOUR)
+    assert after.summary["nodes"] == 3
+    waiting = [pod.owner.partition("/")[2].partition("-")[0] for pod in after.pods if pod.is_waiting]
+    assert waiting.count("large") >= 6
+    assert after.summary["utilisation"]["cpu"]["overTime"][-1] > 0.9
+
+
+def test_a_pool_that_shrinks_at_once_keeps_the_nodes_that_have_pods(tmp_path: Path) -> None:
+    objects = [node("a", **{POOL_LABEL: "spot"}), node("b", **{POOL_LABEL: "spot"}), *deployment("web", ["a"])]
+    after = played(objects, change(tmp_path, CHANGE + "- pool: {name: spot, scaleDownAfter: 0s}\n"))
+    assert (after.summary["nodes"], after.disruptions) == (1, {})
 
 
 @pytest.mark.parametrize(

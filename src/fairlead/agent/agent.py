@@ -20,6 +20,7 @@ from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.cgroups.probes import least_oom_score_adj
 from fairlead.agent.claims import claim
 from fairlead.agent.eviction import Evictions
+from fairlead.agent.image_collector import ImageCollector
 from fairlead.agent.kubelet_api.kept_certificate import KeptCertificate
 from fairlead.agent.kubelet_api.serving import serving_kubelet
 from fairlead.agent.kubelet_port import Serving, serving_of
@@ -67,6 +68,7 @@ from fairlead.node.declared_features import declared_features
 from fairlead.node.eviction.manager import MONITORING_SECONDS
 from fairlead.node.eviction.settings import EvictionSettings, eviction_settings
 from fairlead.node.eviction.signals import Signal
+from fairlead.node.image_collection import COLLECTION_SECONDS, ImagePolicy
 from fairlead.node.oom import EXEMPT
 from fairlead.node.plan import NodeEvent, class_cgroups, node_plan
 from fairlead.node.startup import start_settings
@@ -172,6 +174,7 @@ class NodeAgent:
         settings, reclaimer = eviction_settings(config), Reclaimer(place, worker)
         notices = self._memory_notices(settings)
         evictions = Evictions(settings, worker, measurer, reclaimer, notices, node.look_again, node.tell)
+        images = ImageCollector(ImagePolicy.of(config), measurer, reclaimer, node.tell)
         self._pressures = lambda: evictions.pressures
         mirrors = Mirrors(self._api, self._identity.name, lambda: node.uid, statics)
         await statics.look()
@@ -187,6 +190,8 @@ class NodeAgent:
                 group.create_task(self._correct(worker), name="QoS cgroups")
                 group.create_task(measurer.run(), name="folders")
                 group.create_task(evictions.run(self._measure_seconds), name="evictions")
+                rare = self._measure_seconds * COLLECTION_SECONDS / MONITORING_SECONDS
+                group.create_task(images.run(rare), name="unused images")
                 await node.register()
                 self.registered.set()
                 node.tell(_STARTING, *self._plan.events)

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 
 from fairlead.agent.images_seam import InvalidName
 from fairlead.agent.pods.place import Place
@@ -22,24 +23,38 @@ from fairlead.node.eviction.reclaim import Reclaim
 from fairlead.runtime.clock import monotonic
 
 
+@dataclass(slots=True)
+class _Seen:
+    """An image, by when it was noticed first, and used last; on the loop's clock."""
+
+    noticed_at: float
+    used_at: float
+
+
 class Reclaimer:
     def __init__(self, place: Place, worker: PodWorker) -> None:
         self._place, self._worker = place, worker
         self._least_age = place.configured.configuration.image_minimum_gc_age
-        self._since: dict[str, float] | None = None  # by id of an image: when it was noticed first
+        self._seen: dict[str, _Seen] | None = None  # by id of an image
 
     async def notice(self) -> None:
         """Look which images are there; of those that are there at the start nobody knows since when."""
-        moment = monotonic() if self._since is not None else -math.inf
-        known, ids = self._since or {}, await asyncio.to_thread(self._place.images.ids)
-        self._since = {id_: known.get(id_, moment) for id_ in ids}
+        there = await asyncio.to_thread(self._place.images.ids)
+        moment, known, used = monotonic(), self._seen or {}, self._used()
+        noticed_at = moment if self._seen is not None else -math.inf
+        self._seen = {id_: known.get(id_) or _Seen(noticed_at, moment) for id_ in there}
+        for id_ in used & self._seen.keys():
+            self._seen[id_].used_at = moment
 
     async def reclaim(self, wanted: Iterable[Reclaim]) -> None:
         for each in wanted:
             if each is Reclaim.DELETE_UNUSED_CONTAINERS:
                 await asyncio.to_thread(self._remove_logs, self._ended())
             else:
-                await self._remove_images()
+                await self.notice()
+                for id_, seen in self._unused():
+                    if monotonic() - seen.noticed_at >= self._least_age:
+                        await self._place.images.remove(id_)
 
     def _ended(self) -> set[str]:
         """The uids of those pods that have logs and nothing else."""
@@ -51,12 +66,35 @@ class Reclaimer:
         for uid in uids:
             remove_logs(self._place, uid)
 
-    async def _remove_images(self) -> None:
+    async def remove_images(self, may_go: Callable[[float], bool]) -> None:
+        """Those that nothing uses, as far as they may go; it is asked since when they are unused."""
         await self.notice()
-        used = {status.image_id for status in self._place.runtime.containers()} | self._named()
-        for id_, since in (self._since or {}).items():
-            if id_ not in used and monotonic() - since >= self._least_age:
+        for id_, seen in self._unused():
+            if may_go(seen.used_at):
                 await self._place.images.remove(id_)
+
+    async def free(self, wanted: int) -> int:
+        """So many bytes, the longest unused images first; returns how many came of it."""
+        await self.notice()
+        before = await self._image_bytes()
+        for id_, seen in self._unused():
+            if before - await self._image_bytes() >= wanted:
+                break
+            if monotonic() - seen.noticed_at >= self._least_age:
+                await self._place.images.remove(id_)
+        return max(before - await self._image_bytes(), 0)
+
+    async def _image_bytes(self) -> int:
+        return (await asyncio.to_thread(self._place.images.disk_usage)).used or 0
+
+    def _unused(self) -> list[tuple[str, _Seen]]:
+        """The longest unused first."""
+        used = self._used()
+        unused = [(id_, seen) for id_, seen in (self._seen or {}).items() if id_ not in used]
+        return sorted(unused, key=lambda entry: (entry[1].used_at, entry[1].noticed_at))
+
+    def _used(self) -> set[str]:
+        return {status.image_id for status in self._place.runtime.containers()} | self._named()
 
     def _volumes(self) -> Iterator[Obj]:
         for real in self._worker.real_pods:

@@ -26,11 +26,13 @@ from fairlead.sim.manifests import latest_date
 from fairlead.sim.nodes import NodeShape
 from fairlead.sim.replay import ArrivalRefused
 from fairlead.study import records
+from fairlead.study.changes.document import Step
 from fairlead.study.changes.errors import ChangeError
 from fairlead.study.dump_behaviour import declared
 from fairlead.study.dump_notes import assumed_sources, notes
 from fairlead.study.export import run_csv, run_document, write_parquet
 from fairlead.study.html import report
+from fairlead.study.node_groups import node_groups
 from fairlead.study.parallel import play_all
 from fairlead.study.queues.reading import queues_of
 from fairlead.study.recorded import RESTLESS
@@ -57,6 +59,11 @@ _A_DAY = 86400.0
     "--pods-mapping",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="What the columns of a CSV mean that is not openb's: a kind: ArrivalMapping.",
+)
+@click.option(
+    "--autoscale",
+    is_flag=True,
+    help="Node groups of the dump (Karpenter, Cluster API) grow for pods that wait, and shrink.",
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="The same seed gives the same run.")
 @click.option(
@@ -85,6 +92,7 @@ def simulate(
     scheduler_config: Path | None,
     arbitrator: bool,
     overused_namespaces: str,
+    autoscale: bool,
     seed: int,
     duration: str | None,
     output: str,
@@ -113,6 +121,7 @@ def simulate(
         with rng.seeded(seed):
             coming = arrivals(pods_from, pods_mapping) if pods_from else []
         imported += declared(imported)
+        beside = _node_groups(imported, is_quiet=quiet) if autoscale else []
         imported += _queues(imported, has_arbitrator=arbitrator, is_quiet=quiet)
         settings = Settings(
             nodes=tuple(node_objects(nodes_from, imported, nodes, NodeShape(node_cpu, node_memory))),
@@ -128,7 +137,7 @@ def simulate(
         limit = _limit(duration, imported, is_quiet=quiet)
         request = study_request()
         _refuse_extenders(settings, request)
-    scene = Scene(settings, coming, limit, epoch, seed)
+    scene = Scene(settings, coming, limit, epoch, seed, beside)
     began = time.perf_counter()
     progress = ReplayProgress(len(coming), is_quiet=quiet)
     try:
@@ -238,6 +247,15 @@ def _queues(imported: Sequence[Obj], *, has_arbitrator: bool, is_quiet: bool) ->
     for line in told if not is_quiet else ():
         click.echo(f"import: {line}", err=True)
     return found
+
+
+def _node_groups(imported: Sequence[Obj], *, is_quiet: bool) -> list[Step]:
+    """The pools of the dump, which are there in every variant."""
+    found = node_groups(imported)
+    lines = found.notes or ["--autoscale: there is no NodePool of Karpenter, and no node group of Cluster API"]
+    for line in lines if not is_quiet else ():
+        click.echo(f"import: {line}", err=True)
+    return found.steps
 
 
 class _TellImport:

@@ -22,6 +22,7 @@ from fairlead.api.errors import ApiError
 from fairlead.cli.failures import Failure, WrongUsage, explained, parsing
 from fairlead.cli.images import DEFAULT_ROOT as IMAGES_ROOT
 from fairlead.node.configuration.errors import StartupError
+from fairlead.node.configuration.load import configure
 from fairlead.runtime import log_lines
 from fairlead.verify.nested import TooSmall
 from fairlead.verify.packaged import names, packaged
@@ -31,7 +32,7 @@ from fairlead.verify.reality import NeverReady
 from fairlead.verify.run import Verified
 from fairlead.verify.run import verify as verify_workload
 from fairlead.verify.tables import agreement_table, described, table, verdict
-from fairlead.verify.workload import Workload, read, resized
+from fairlead.verify.workload import Workload, kubelet_document, read, resized
 
 DEFAULT_ROOT: Final = Path("/var/lib/fairlead-verify")
 _DIFFERS: Final = 1
@@ -124,6 +125,8 @@ def _chosen(text: str) -> Workload:
 def _verified(workload: Workload, root: Path, images_root: Path) -> Verified:
     with explained():
         try:
+            for warning in configure(kubelet_document(workload)).warnings:
+                click.echo(f"{workload.name}: {warning}", err=True)
             return verify_workload(workload, root, images_root)
         except (ApiError, Unplayable) as refusal:
             raise WrongUsage(f"{workload.name}: {refusal}") from None

@@ -15,6 +15,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from fairlead.api import names
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj
+from fairlead.kinds import issued_certificates
 from fairlead.kinds.strategy import Strategy
 from fairlead.runtime.clock import timestamp
 
@@ -105,9 +106,7 @@ class CertificateSigningRequestStrategy(Strategy):
         for kind in VERDICTS:
             if len(_of_type(obj, kind)) > len(_of_type(old, kind)):
                 errors.forbidden(_CONDITIONS, f'updates may not add a condition of type "{kind}"')
-        was = (old.get("status") or {}).get("certificate")
-        if was and (obj.get("status") or {}).get("certificate") != was:
-            errors.forbidden("status.certificate", "updates may not modify existing certificate content")
+        _validate_certificate(obj, old, errors)
 
 
 def approved(sent: Obj, old: Obj) -> Obj:
@@ -144,6 +143,17 @@ def _validate_conditions(obj: Obj, old: Obj, errors: Errors) -> None:
     for kind in _FINAL:
         if len(_of_type(obj, kind)) < len(_of_type(old, kind)):
             errors.forbidden(_CONDITIONS, f'updates may not remove a condition of type "{kind}"')
+
+
+def _validate_certificate(obj: Obj, old: Obj, errors: Errors) -> None:
+    """It is given once; what it was before that rule stays."""
+    was, certificate = (str((either.get("status") or {}).get("certificate") or "") for either in (old, obj))
+    if was == certificate:
+        return
+    if was:
+        errors.forbidden("status.certificate", "updates may not modify existing certificate content")
+    elif refusal := issued_certificates.refusal(certificate):
+        errors.invalid("status.certificate", "<certificate data>", refusal)
 
 
 def _conditions(obj: Obj) -> list[Obj]:

@@ -1,4 +1,5 @@
-"""Image garbage collection by how full their file system is: every five minutes, from a high mark down to a low one.
+"""Image garbage collection, every five minutes: of images that nobody has used for long, and by how full their file
+system is, from a high mark down to a low one.
 
 Eviction frees images too, but only once the node is short of disk. Source: pkg/kubelet/images/image_gc_manager.go.
 """
@@ -20,6 +21,8 @@ class ImagePolicy:
     low_percent: int
     #: Images that came later than so long ago are left alone.
     minimum_age: float
+    #: Images that nobody has used for longer go in any case; 0: none do.
+    maximum_age: float = 0.0
 
     @classmethod
     def of(cls, config: KubeletConfiguration) -> ImagePolicy:
@@ -27,7 +30,12 @@ class ImagePolicy:
             config.image_gc_high_threshold_percent,
             config.image_gc_low_threshold_percent,
             config.image_minimum_gc_age,
+            config.image_maximum_gc_age,
         )
+
+    def is_too_old(self, unused_since: float, now: float) -> bool:
+        """Of an image; what was before the kubelet's start does not count."""
+        return 0 < self.maximum_age < now - unused_since
 
     def bytes_to_free(self, available: int, capacity: int) -> int:
         """None below the high mark; a mark of 100 % turns it off."""

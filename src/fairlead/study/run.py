@@ -38,6 +38,8 @@ class Scene:
     #: When it begins, in seconds since the epoch.
     epoch: float
     seed: int = 1
+    #: What goes on in every variant, and is nobody's change.
+    beside: Sequence[Step] = ()
 
 
 def play(scene: Scene, change: Change, progress: OnArrival) -> Outcome:
@@ -122,20 +124,21 @@ class _Watching:
 async def _until_over(scene: Scene, change: Change, watching: _Watching, progress: OnArrival) -> float | None:
     """Returns when nothing was left to happen, or None where the limit came first."""
     done = asyncio.Event()
+    beside = asyncio.create_task(carry_out(scene.beside, watching.cluster, lambda step: None, asyncio.Event()))
     changing = asyncio.create_task(carry_out(change.steps, watching.cluster, watching.on_step, done))
     coming = watching.run.run_out(scene.arrivals, progress, rests=scene.limit is None, after=done)
     arriving = asyncio.create_task(coming)
     try:
         async with asyncio.timeout(scene.limit):
-            await asyncio.wait([changing, arriving], return_when=asyncio.FIRST_EXCEPTION)
-            for task in (changing, arriving):
-                if task.done():
+            going_on = {beside, changing, arriving}
+            while arriving in going_on:  # a pool never ends
+                ended, going_on = await asyncio.wait(going_on, return_when=asyncio.FIRST_COMPLETED)
+                for task in ended:
                     task.result()
-            await arriving
         return watching.run.observer.last_event  # after it nothing happened but waiting
     except TimeoutError:
         return None  # the limit is an end like any other
     finally:
-        for task in (changing, arriving):
+        for task in (beside, changing, arriving):
             task.cancel()
-        await asyncio.gather(changing, arriving, return_exceptions=True)
+        await asyncio.gather(beside, changing, arriving, return_exceptions=True)

@@ -34,7 +34,6 @@ IMAGES_BYTES: Final = 64 << 30
 _MOST_TRIES: Final = 500
 _TRY_SECONDS: Final = 0.02
 _MOST_WEIGHT: Final = {1: ("cpu.shares", "262144"), 2: ("cpu.weight", "10000")}
-_CPUS: Final = {1: "cpuset.cpus", 2: "cpuset.cpus"}
 
 
 class TooSmall(Exception):

@@ -72,7 +72,11 @@ async def _happen(
             AgentSettings(
                 identity=NodeIdentity(name=NODE, ip="127.0.0.1"),
                 root=machine.root,
-                document={"cgroupRoot": machine.cgroup, **kubelet_document(workload)},
+                document={
+                    "cgroupRoot": machine.cgroup,
+                    "imageGCHighThresholdPercent": 100,
+                    **kubelet_document(workload),
+                },
                 within=machine.cgroup,
                 normalise_pod=body_type_of(PODS).normalise,
             ),

@@ -89,7 +89,7 @@ class LocalRegistry(Blobs):
             self.large_blob_asked.set()
         headers = {}
         if kind == "manifests":
-            headers = {"Docker-Content-Digest": digest, "Content-Type": json.loads(data)["mediaType"]}
+            headers = {"Docker-Content-Digest": digest, "Content-Type": _media_type(data)}
         if kind == "manifests" or not self.breaks or len(data) < 1000:
             return web.Response(body=data[start:], status=status, headers=headers)
         self.breaks -= 1
@@ -99,3 +99,11 @@ class LocalRegistry(Blobs):
         assert request.transport is not None
         request.transport.close()
         return response
+
+
+def _media_type(manifest: bytes) -> str:
+    """As it says itself, if it is one at all."""
+    try:
+        return str(json.loads(manifest)["mediaType"])
+    except (ValueError, KeyError, TypeError):
+        return "application/json"

@@ -54,7 +54,7 @@ class MeasuredPod:
     @classmethod
     def of(cls, real: RealPod) -> MeasuredPod:
         place, manifest, meta = real.place, real.manifest, real.pod.metadata
-        own = pod_values(manifest["spec"], place.settings)
+        own = pod_values(real.sized["spec"], place.settings)
         return cls(
             name=meta.name,
             namespace=meta.namespace,
@@ -63,7 +63,7 @@ class MeasuredPod:
             cgroup=place.cgroup_of(manifest),
             memory_limit=own.memory_limit,
             cpu_spec=CpuSpec(own.cpu_shares or 0, max(own.cpu_quota or 0, 0), own.cpu_period or 0),
-            values=place.container_values(manifest),
+            values=place.container_values(real.sized),
             logs=place.log_folder(meta.namespace, meta.name, meta.uid),
             volumes=dict(_volumes(place, manifest)),
         )
@@ -79,10 +79,10 @@ class MeasuredPod:
 
 
 def _volumes(place: Place, manifest: Obj) -> Iterator[tuple[str, tuple[Path, bool]]]:
-    """Nobody measures what lies in a folder of the machine itself."""
+    """Nobody measures what lies in a folder of the machine itself, or in an image."""
     folder = place.folder(manifest["metadata"]["uid"]) / "volumes"
     for volume in manifest["spec"].get("volumes") or ():
-        if volume.get("hostPath") is None:
+        if volume.get("hostPath") is None and volume.get("image") is None:
             is_on_disk = volume.get("emptyDir") is not None and medium_of(volume) is Medium.DISK
             yield volume["name"], (folder / volume["name"], is_on_disk)
 

@@ -124,6 +124,6 @@ class PodVolumes:
 
     def _make_in_memory(self, folder: Path, size: int) -> None:
         """What comes from the API, secrets above all, never lies on a disk."""
-        if folder not in linux.mount_points(folder):
+        if not folder.is_mount():
             linux.mount("tmpfs", folder, "tmpfs", _TMPFS, f"size={size}" if size else "")
             folder.chmod(0o755)

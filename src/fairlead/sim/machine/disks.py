@@ -6,7 +6,7 @@ A kubelet keeps the last run of each container, and every image that it once had
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from fairlead.node.eviction.reclaim import Reclaim
@@ -22,7 +22,7 @@ MOST_UNUSED_IMAGES: Final = 1024
 class Disks:
     def __init__(self) -> None:
         self._used: Counter[str] = Counter()  # by image: how many pods run it
-        self._unused: dict[str, None] = {}  # the longest unused first
+        self._unused: dict[str, float] = {}  # since when, the longest unused first
         self._came: dict[str, float] = {}  # by image: when it was pulled
         self._dead: dict[tuple[str, str], int] = {}  # by uid and container: the bytes of its last run
         #: Whether images that somebody declared to be there are gone.
@@ -33,20 +33,29 @@ class Disks:
         images = set(images)
         self._used.update(images)
         for image in images:
-            self._unused.pop(image, None)
+            self._unused.pop(image, 0.0)
             self._came.setdefault(image, now)
 
-    def stop(self, images: Iterable[str]) -> None:
+    def stop(self, images: Iterable[str], now: float = 0.0) -> None:
         for image in set(images):
             self._used[image] -= 1
             if self._used[image] <= 0:
                 del self._used[image]
-                self._unused[image] = None
+                self._unused[image] = now
         while len(self._unused) > MOST_UNUSED_IMAGES:
             self._delete(next(iter(self._unused)))
 
     def _delete(self, image: str) -> None:
         del self._unused[image], self._came[image]
+
+    @property
+    def longest_unused_since(self) -> float | None:
+        return next(iter(self._unused.values()), None)
+
+    def collect_old(self, is_too_old: Callable[[float], bool]) -> None:
+        """Delete the images that are unused since too long ago."""
+        for image in [image for image, since in self._unused.items() if is_too_old(since)]:
+            self._delete(image)
 
     def collect(self, wanted: int, before: float, declared_bytes: int) -> int:
         """Free so many bytes, the longest unused images first; those that came `before` then. Returns what was freed.

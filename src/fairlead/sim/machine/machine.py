@@ -146,9 +146,9 @@ class SimulatedMachine:
             self._keep_dead(before, pod.started, now)
         self._enter(pod.uid, before, pod)
 
-    def remove(self, uid: str) -> None:
+    def remove(self, uid: str, now: float) -> None:
         if (pod := self.pods.pop(uid, None)) is not None:
-            self.disks.stop(pod.images)
+            self.disks.stop(pod.images, now)
             self.disks.remove(uid, pod.usage.containers)
             self._enter(uid, pod, None)
 
@@ -183,7 +183,7 @@ class SimulatedMachine:
         events: tuple[NodeEvent, ...] = ()
         if self._collector.is_due(now):
             declared = int(self.outside(NodeMeasure.UNUSED_IMAGES, read_at(now)))
-            events = self._collector.collect(self.disks, declared, found, now)
+            events = self._collector.collect(self.disks, declared, lambda: self.figures(read_at(now)), now)
             found = self.figures(read_at(now))
         outcome = self._pass(now, found) if self._is_due(now, found) else None
         return Look(kills, outcome, self._sooner(self._next_look(now, found)), events)
@@ -349,10 +349,8 @@ class SimulatedMachine:
                 peak = self.figures(read_peak(now, now + window))
                 if not self._can_happen(now, now + window, peak):
                     quiet = None if window == _WINDOWS[0] and self._is_steady else now + window
-                    if not self._collector.bytes_to_free(peak):
-                        return quiet
-                    collected_at = self._collector.next_at(now)
-                    return collected_at if quiet is None else min(quiet, collected_at)
+                    collected_at = self._collector.next_at(self.disks, peak, now)
+                    return min((at for at in (quiet, collected_at) if at is not None), default=None)
         if self._is_steady or self._exhausted(read_at(now), found) is not None:
             return next_tick  # whoever could be killed is
         return self._kernel_acts_at(now, next_tick) or next_tick

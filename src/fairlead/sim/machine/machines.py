@@ -174,7 +174,7 @@ class Machines:
             del entry.child_deaths[key]
         entry.throttling.remove(uid, now())
         if entry.machine is not None and uid in entry.machine.pods:
-            entry.machine.remove(uid)
+            entry.machine.remove(uid, now())
             self._looks.add(pod.spec.node_name)
 
     # -- what the fleet asks
@@ -270,7 +270,8 @@ class Machines:
     def _is_single_kill(self, entry: _NodeEntry) -> bool:
         if entry.machine is not None:
             return entry.machine.is_single_kill
-        return self._configured(entry.node).configuration.is_single_process_oom_kill(2)
+        version = hardware_of(entry.node).cgroup_version
+        return self._configured(entry.node).configuration.is_single_process_oom_kill(version)
 
     def usage(self, pod: Pod) -> PodUsageModels:
         """The same object as long as nothing about it changes."""
@@ -304,7 +305,7 @@ class Machines:
             machine = entry.idle = self._empty(entry)
         self._enter_all(entry, machine, moment)
         for uid in machine.pods.keys() - entry.pods.keys():
-            machine.remove(uid)
+            machine.remove(uid, moment)
         return machine
 
     def _made(self, entry: _NodeEntry, moment: float) -> SimulatedMachine:

@@ -7,6 +7,7 @@ a node has nothing but daemons for a while ──▶ removed, but never below `m
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Mapping
 from typing import ClassVar, Final
 
@@ -67,7 +68,8 @@ class _Autoscaler:
         self._ordered: dict[str, dict[str, int]] = {}  # by name: what is free of a node that is on its way
         self._idle_since: dict[str, float] = {}
         self._count = 0
-        self._waiting: dict[str, Pod] = {}
+        #: What each pod wants that waits and would fit on an empty node.
+        self._waiting: dict[str, Mapping[str, int]] = {}
         self._busy: dict[str, set[str]] = {}  # by node: its pods that are no daemons
         cluster.pods.subscribe(self._pod)
 
@@ -75,8 +77,8 @@ class _Autoscaler:
         pod = new or old
         assert pod is not None
         key, node, owner = pod.metadata.key, pod.spec.node_name, pod.metadata.controller
-        if new is not None and not node and not new.is_finished:
-            self._waiting[key] = new
+        if new is not None and not node and not new.is_finished and _is_refused(new) and self._suits(new):
+            self._waiting[key] = wants(new)
         else:
             self._waiting.pop(key, None)
         if node and not (owner is not None and owner.kind == "DaemonSet"):
@@ -99,17 +101,21 @@ class _Autoscaler:
 
     def _missing(self) -> int:
         """How many more nodes the pods that wait would fill, on top of those that are on their way."""
-        there = len(self._members()) + len(self._ordered)
+        there = len({*self._members(), *self._ordered})
         new: list[dict[str, int]] = []
         bins = [dict(free) for free in self._ordered.values()]
+        if not bins and there >= self._pool.max:
+            return 0  # where most wait there is most often nothing to give
+        too_much: set[frozenset[tuple[str, int]]] = set()  # what fits no more: it does not for whoever wants the same
         for key in sorted(self._waiting):
-            pod = self._waiting[key]
-            if not _is_refused(pod) or not self._suits(pod):
+            wanted = self._waiting[key]
+            kind = frozenset(wanted.items())
+            if kind in too_much:
                 continue
-            wanted = wants(pod)
             into = next((free for free in (*bins, *new) if _fits(wanted, free)), None)
             if into is None:
                 if there + len(new) >= self._pool.max:
+                    too_much.add(kind)
                     continue
                 into = dict(self._size)
                 new.append(into)
@@ -132,6 +138,7 @@ class _Autoscaler:
         await asyncio.sleep(seconds_of(self._pool.scale_up_delay))
         self._world.prices[name] = self._pool.price_per_hour
         await self._world.apply(node_manifest(name, self._shape, self._labels))
+        await self._world.ready(name)  # before everybody has seen it nothing else is ordered in its place
         self._ordered.pop(name)
 
     async def _shrink(self) -> None:
@@ -142,7 +149,7 @@ class _Autoscaler:
             else:
                 self._idle_since.setdefault(name, monotonic())
         patience = seconds_of(self._pool.scale_down_after)
-        idle = [name for name in members if monotonic() - self._idle_since.get(name, monotonic()) >= patience]
+        idle = [name for name in members if monotonic() - self._idle_since.get(name, math.inf) >= patience]
         for name in idle[: max(len(members) - self._pool.min, 0)]:
             self._idle_since.pop(name)
             await nodes.remove_node(name, self._world)

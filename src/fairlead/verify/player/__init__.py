@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Final
 
 SOURCE: Final = Path(__file__).with_name("player.c")
-_OPTIONS: Final = ("-O2", "-static", "-pthread")
-_COMPILE_SECONDS: Final = 300.0
+_OPTIONS: Final = ("-O2", "-s", "-static", "-pthread")
+#: zig makes its C library first.
+_COMPILE_SECONDS: Final = 900.0
 
 
 class NoPlayer(Exception):

@@ -40,8 +40,8 @@
 #define MOST_FILES 65536
 #define LINE_ON_DISK 1000 /* a line of a log with what its keeper puts before it */
 #define KEEPERS_PREFIX 46
-#define TICK_NANOS 20000000L
-#define WINDOW 0.02 /* in which a share of a core is used; a quota's period is five of them */
+#define TICK_NANOS 50000000L
+#define WINDOW 0.1 /* in which a share of a core is used: the period of a quota */
 #define TOUCH_SECONDS 5.0 /* a kernel that is short finds pages in use in that time */
 #define CHUNK 65536
 #define STACK_BYTES 16384

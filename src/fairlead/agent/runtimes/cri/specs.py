@@ -176,6 +176,7 @@ def status_of(answer: cri.ContainerStatusResponse, pid: int) -> ContainerStatus:
     """What nobody knows the state of has ended."""
     found, said = answer.status, answer.status.annotations
     is_start_error = found.reason == START_ERROR
+    started_at, finished_at = max(found.started_at, 0), max(found.finished_at, 0)
     return ContainerStatus(
         id=found.id,
         pod_uid=found.labels.get(_UID, ""),
@@ -187,8 +188,9 @@ def status_of(answer: cri.ContainerStatusResponse, pid: int) -> ContainerStatus:
         log=Path(found.log_path),
         pid=pid if found.state in (cri.CREATED, cri.RUNNING) else 0,
         created_at=found.created_at * _NANO,
-        started_at=max(found.started_at, 0) * _NANO,
-        finished_at=max(found.finished_at, 0) * _NANO,
+        started_at=started_at * _NANO,
+        # a short run may have ended before the runtime notes that it has begun
+        finished_at=max(finished_at, started_at if finished_at else 0) * _NANO,
         exit_code=found.exit_code,
         is_oom_killed=found.reason == _OOM_KILLED,
         start_error=found.message if is_start_error else "",

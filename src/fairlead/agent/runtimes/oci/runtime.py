@@ -9,8 +9,8 @@ import asyncio
 import os
 import shutil
 import signal
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -141,19 +141,19 @@ class OciRuntime:
         files, sandbox_files = self._layout.container(spec.id), self._layout.sandbox(spec.pod_uid)
         await self._discard(spec.id)  # of an attempt that came to nothing
         cgroup = f"{sandbox.cgroup}/{spec.id}"
-        await asyncio.to_thread(self._write_bundle, spec, files, sandbox_files, cgroup)
-        shares_processes = spec.host_pid or self._processes(spec, sandbox_files) is not None
-        record = ContainerRecord.of(spec, now(), shares_processes=shares_processes)
-        try:
-            pid = await self._keepers.create(spec, files)
-        except CannotStart as error:
-            record = msgspec.structs.replace(record, start_error=str(error))
-            keep(files.record, record)
-            self._containers[spec.id] = self._status(record, files, State.EXITED)
-            raise
-        except BaseException:
-            await self._discard(spec.id)
-            raise
+        with self._processes(spec, sandbox_files) as processes:
+            await asyncio.to_thread(self._write_bundle, spec, files, sandbox_files, cgroup, processes)
+            record = ContainerRecord.of(spec, now(), shares_processes=spec.host_pid or processes is not None)
+            try:
+                pid = await self._keepers.create(spec, files)
+            except CannotStart as error:
+                record = msgspec.structs.replace(record, start_error=str(error))
+                keep(files.record, record)
+                self._containers[spec.id] = self._status(record, files, State.EXITED)
+                raise
+            except BaseException:
+                await self._discard(spec.id)
+                raise
         record = msgspec.structs.replace(record, pid=pid)
         keep(files.record, record)
         self._containers[spec.id] = record.status(files, State.CREATED)
@@ -262,19 +262,34 @@ class OciRuntime:
         if spec.shares_processes:
             share_processes(files, self._keepers.cgroup_folders, self._least_oom_score_adj)
 
-    def _processes(self, spec: ContainerSpec, sandbox: SandboxFiles) -> Path | None:
-        """The namespace of others' processes that it joins."""
-        if spec.process_target:
-            return Path(f"/proc/{self._known(spec.process_target).pid}/ns/pid")
-        pin = sandbox.pin(NAMESPACE)
-        return pin if pin.exists() else None
+    @contextmanager
+    def _processes(self, spec: ContainerSpec, sandbox: SandboxFiles) -> Iterator[Path | None]:
+        """The namespace of others' processes that it joins, held until it has."""
+        if not spec.process_target:
+            pin = sandbox.pin(NAMESPACE)
+            yield pin if pin.exists() else None
+            return
+        target = self._known(spec.process_target)
+        descriptor = os.open(f"/proc/{target.pid}/ns/pid", os.O_RDONLY)
+        try:
+            if target.id not in Path(f"/proc/{target.pid}/cgroup").read_text():  # the number is somebody else's by now
+                raise RuntimeFailure(f"container {target.name} has ended")
+            yield Path(f"/proc/{os.getpid()}/fd/{descriptor}")
+        finally:
+            os.close(descriptor)
 
-    def _write_bundle(self, spec: ContainerSpec, files: ContainerFiles, sandbox: SandboxFiles, cgroup: str) -> None:
+    def _write_bundle(
+        self,
+        spec: ContainerSpec,
+        files: ContainerFiles,
+        sandbox: SandboxFiles,
+        cgroup: str,
+        processes: Path | None,
+    ) -> None:
         files.make()
         spec.log.parent.mkdir(parents=True, exist_ok=True)
         files.last_words.touch(mode=0o666)
         files.last_words.chmod(0o666)  # whoever the container runs as
-        processes = self._processes(spec, sandbox)
         config = config_of(spec, files, sandbox, cgroup, self._least_oom_score_adj, processes)
         files.config.write_bytes(msgspec.json.encode(config))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from fairlead.agent.runtimes.oci.layout import SandboxFiles
 
 NAMESPACE: Final = "pid"
 _HOLDER: Final = Path(__file__).with_name("holder_process.py")
+_START_SECONDS: Final = 30.0
 #: Of the kernel's victims, the last.
 _OOM_SCORE_ADJ: Final = -998
 
@@ -35,7 +37,9 @@ def share_processes(files: SandboxFiles, cgroups: Sequence[Path], least_oom_scor
     holder = started[0]
     assert holder.stdin is not None and holder.stdout is not None and holder.stderr is not None
     with holder.stdin, holder.stdout, holder.stderr:
-        if not holder.stdout.readline():
+        is_heard = select.select([holder.stdout], [], [], _START_SECONDS)[0]
+        if not is_heard or not holder.stdout.readline():
+            holder.kill()
             raise OSError(holder.stderr.read().decode(errors="replace").strip()[-500:])
         for folder in cgroups:
             (folder / "cgroup.procs").write_text(str(holder.pid))
