@@ -45,6 +45,12 @@ def throttling_of(cgroups: Cgroups, path: str) -> Throttling:
     return Throttling(found.get("nr_periods", 0), found.get("nr_throttled", 0), nanoseconds)
 
 
+def oom_kills(cgroups: Cgroups, path: str) -> int:
+    """How many of its processes the kernel has killed for want of memory; 0 if the cgroup is gone."""
+    file = "memory.events" if cgroups.hierarchies.version == 2 else "memory.oom_control"
+    return table(cgroups.read(path, file)).get("oom_kill", 0)
+
+
 def memory_limit(cgroups: Cgroups, path: str) -> int | None:
     """Its own; None where there is none."""
     file = "memory.max" if cgroups.hierarchies.version == 2 else "memory.limit_in_bytes"
@@ -72,7 +78,7 @@ def _usage_v1(cgroups: Cgroups, path: str) -> CgroupUsage | None:
         page_faults=stat.get("total_pgfault", 0),
         major_page_faults=stat.get("total_pgmajfault", 0),
         processes=int(cgroups.read(path, "pids.current") or 0),
-        oom_kills=table(cgroups.read(path, "memory.oom_control")).get("oom_kill", 0),
+        oom_kills=oom_kills(cgroups, path),
     )
 
 
@@ -90,5 +96,5 @@ def _usage_v2(cgroups: Cgroups, path: str) -> CgroupUsage | None:
         page_faults=stat.get("pgfault", 0),
         major_page_faults=stat.get("pgmajfault", 0),
         processes=int(cgroups.read(path, "pids.current") or 0),
-        oom_kills=table(cgroups.read(path, "memory.events")).get("oom_kill", 0),
+        oom_kills=oom_kills(cgroups, path),
     )

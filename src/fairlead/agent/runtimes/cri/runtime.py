@@ -14,6 +14,7 @@ import shutil
 import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +22,7 @@ import msgspec
 from grpclib.const import Status
 
 from fairlead.agent.cgroups.machine import Cgroups
+from fairlead.agent.cgroups.usage import oom_kills
 from fairlead.agent.kubelet_api.pod_streams import ProcessStreams
 from fairlead.agent.runtimes.base import (
     CannotStart,
@@ -78,6 +80,7 @@ class CriRuntime:
         self._runs: dict[str, str] = {}  # by container: the agent's own name of it
         self._layers: dict[str, Path] = {}  # by container: where it writes
         self._killed: set[str] = set()  # by us
+        self._oom_killed: set[str] = set()  # as their cgroups said
         self._processes = FirstProcesses(self._process_gone)
         self._looking: set[asyncio.Task[None]] = set()
         self._subscribers: list[Callable[[ContainerStatus], None]] = []
@@ -264,7 +267,7 @@ class CriRuntime:
         asked = cri.ContainerStatusRequest(container_id=id_, verbose=True)
         try:
             answer = await self._client.call(cri.CONTAINER_STATUS, asked)
-            if _may_be_oom_killed(answer.status) and id_ not in self._killed and not self._has_ended(id_):
+            if _may_be_oom_killed(answer.status) and self._nobody_knows_why(id_):
                 await asyncio.sleep(_LATE_SECONDS)
                 answer = await self._client.call(cri.CONTAINER_STATUS, asked)
         except CallFailed as failure:
@@ -273,6 +276,8 @@ class CriRuntime:
             self._forget(id_)
             return None
         known, status = self._containers.get(id_), status_of(answer, _pid(answer))
+        if _may_be_oom_killed(answer.status) and id_ in self._oom_killed:
+            status = replace(status, is_oom_killed=True)
         if known is not None and known.state is State.EXITED:
             return known
         if status.state is State.RUNNING and id_ not in self._layers:
@@ -289,6 +294,10 @@ class CriRuntime:
         return status
 
     def _process_gone(self, id_: str) -> None:
+        """The cgroup is there for a moment yet, and a runtime that is busy may never hear why the process went."""
+        status = self._containers.get(id_)
+        if status is not None and id_ not in self._killed and oom_kills(self._cgroups, self._cgroup_of(status)):
+            self._oom_killed.add(id_)
         task = asyncio.get_running_loop().create_task(self._look_until_ended(id_))
         self._looking.add(task)
         task.add_done_callback(self._looking.discard)
@@ -308,15 +317,21 @@ class CriRuntime:
         self._runs.pop(id_, None)
         self._layers.pop(id_, None)
         self._killed.discard(id_)
+        self._oom_killed.discard(id_)
 
     def _has_ended(self, id_: str) -> bool:
         known = self._containers.get(id_)
         return known is None or known.state is State.EXITED
 
+    def _nobody_knows_why(self, id_: str) -> bool:
+        return id_ not in self._killed and id_ not in self._oom_killed and not self._has_ended(id_)
+
     def _is_alive(self, status: ContainerStatus) -> bool:
         """Whether that process is the container's still: its number may be somebody else's by now."""
-        sandbox = next(each for each in self._sandboxes.all() if each.uid == status.pod_uid)
-        return status.pid in self._cgroups.processes(f"{sandbox.cgroup}/{status.id}")
+        return status.pid in self._cgroups.processes(self._cgroup_of(status))
+
+    def _cgroup_of(self, status: ContainerStatus) -> str:
+        return f"{self._sandboxes.cgroup_of(status.pod_uid)}/{status.id}"
 
     def _known(self, id_: str) -> ContainerStatus:
         if (status := self._containers.get(id_)) is None:

@@ -18,6 +18,7 @@ from fairlead.agent.runtimes.cri.specs import CGROUP, ROOT_LABEL, sandbox_config
 #: How long, and how often, a network of the runtime is waited for.
 _MOST_LOOKS: Final = 50
 _LOOK_SECONDS: Final = 0.1
+_NO_CGROUP: Final = "/no-such-pod"
 
 
 class _Namespace(msgspec.Struct):
@@ -69,6 +70,11 @@ class Sandboxes:
 
     def all(self) -> list[Sandbox]:
         return [sandbox for _, sandbox in self._found.values()]
+
+    def cgroup_of(self, uid: str) -> str:
+        """Of a pod; of one that has no sandbox, a cgroup that is never there."""
+        found = self._found.get(uid)
+        return found[1].cgroup if found is not None else _NO_CGROUP
 
     def made(self, uid: str) -> MadeSandbox:
         if (found := self._made.get(uid)) is None:
