@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -21,7 +21,7 @@ import pytest
 
 from fairlead.agent import linux
 from fairlead.agent.runtimes.cri import messages as cri
-from fairlead.agent.runtimes.cri.client import Client
+from fairlead.agent.runtimes.cri.client import CallFailed, Client
 from tests.agent.images.archives import Entry, docker_archive, folder, layer, link
 from tests.agent.machine import missing
 
@@ -111,6 +111,10 @@ class Containerd:
         """The ids of all there are, those of sandboxes too."""
         return self._ctr("containers", "list", "--quiet").stdout.split()
 
+    def images(self) -> list[str]:
+        """Their names."""
+        return self._ctr("images", "list", "--quiet").stdout.split()
+
     def load(self, name: str, rootfs: Path, **config: Any) -> None:
         """An image of that root file system."""
         archive = self.folder / "image.tar"
@@ -150,19 +154,25 @@ def containerd(rootfs: Path, within: Sequence[str] = (), *, has_network: bool = 
         finally:
             if not found.is_running:
                 found.start()
-            with ThreadPoolExecutor(1) as apart:  # from the loop of a test
-                apart.submit(asyncio.run, _remove_pods(found.endpoint)).result(START_SECONDS)
-            found.stop()
-            linux.unmount_below(place)
+            try:
+                with ThreadPoolExecutor(1) as apart:  # from the loop of a test
+                    apart.submit(asyncio.run, _remove_pods(found.endpoint)).result()
+            finally:
+                found.stop()
+                linux.unmount_below(place)
 
 
 async def _remove_pods(endpoint: str) -> None:
     """Whosever they are."""
     client = Client(endpoint)
     every = cri.ListPodSandboxRequest(filter=cri.LabelFilter())
-    for sandbox in (await client.call(cri.LIST_SANDBOXES, every)).items:
-        await client.call(cri.STOP_SANDBOX, cri.PodSandboxId(pod_sandbox_id=sandbox.id))
-        await client.call(cri.REMOVE_SANDBOX, cri.PodSandboxId(pod_sandbox_id=sandbox.id))
+    async with asyncio.timeout(START_SECONDS):
+        while found := (await client.call(cri.LIST_SANDBOXES, every)).items:
+            for sandbox in found:
+                with suppress(CallFailed):  # while a container is being started none of this is possible
+                    await client.call(cri.STOP_SANDBOX, cri.PodSandboxId(pod_sandbox_id=sandbox.id))
+                    await client.call(cri.REMOVE_SANDBOX, cri.PodSandboxId(pod_sandbox_id=sandbox.id))
+            await asyncio.sleep(0.05)
     client.close()
 
 

@@ -55,7 +55,9 @@ def test_a_cluster_whose_pods_containerd_runs(tmp_path: Path, daemon: Containerd
     root, config = tmp_path / "node", tmp_path / "kubelet.yaml"
     with own_cgroup(Cgroups(hierarchies())) as cgroup:
         kind = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
-        config.write_text(yaml.safe_dump(kind | {"cgroupRoot": cgroup, "failCgroupV1": False}))
+        config.write_text(
+            yaml.safe_dump(kind | {"cgroupRoot": cgroup, "failCgroupV1": False, "imageGCHighThresholdPercent": 100})
+        )
         options = ["--node-runtime", "cri", "--container-runtime-endpoint", daemon.endpoint]
         options += ["--node-root", str(root), "--node-config", str(config), "--cluster-network", "none"]
         with fairlead_up(tmp_path / "data", *options) as up:

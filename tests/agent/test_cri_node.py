@@ -11,10 +11,10 @@ from fairlead.agent.cgroups.hierarchies import hierarchies
 from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.api.builtin import NODES
 from fairlead.api.objects import Obj
-from tests.agent.containerd import with_containerd
-from tests.agent.machine import in_loop
+from tests.agent.containerd import PAUSE, with_containerd
+from tests.agent.machine import in_loop, until
 from tests.agent.oci_node import NODE, RealNode, is_running, manifest, real_node, state
-from tests.agent.runtime_place import CONTAINERD
+from tests.agent.runtime_place import CONTAINERD, IMAGE
 
 pytestmark = with_containerd
 
@@ -70,3 +70,13 @@ async def test_a_pod_has_an_address_of_the_runtimes_network(tmp_path: Path) -> N
         writer.write(b"GET / HTTP/1.0\r\n\r\n")
         assert (await reader.read()).endswith(b"hi\n")
         writer.close()
+
+
+@in_loop
+async def test_what_sandboxes_are_made_of_is_no_unused_image(tmp_path: Path) -> None:
+    marks = {"imageGCHighThresholdPercent": 1, "imageGCLowThresholdPercent": 0}
+    async with real_node(tmp_path, marks, kind=CONTAINERD) as node:
+        daemon = node.containerd
+        assert daemon is not None
+        await until(lambda: f"docker.io/{IMAGE}" not in daemon.images())
+        assert PAUSE in daemon.images()

@@ -117,7 +117,9 @@ def machine_with(
 ) -> Iterator[Machine]:
     config, root = folder / "kubelet.yaml", folder / "node"
     kind = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
-    config.write_text(yaml.safe_dump(kind | {"cgroupRoot": cgroup, "failCgroupV1": False}))
+    config.write_text(
+        yaml.safe_dump(kind | {"cgroupRoot": cgroup, "failCgroupV1": False, "imageGCHighThresholdPercent": 100})
+    )
     options = (*runtime, "--node-root", str(root), "--node-config", str(config))
     try:
         with fairlead_up(folder / "data", *options, within=within(netns)) as up:

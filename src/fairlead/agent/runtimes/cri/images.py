@@ -22,6 +22,7 @@ from fairlead.agent.images_seam import InvalidName, PullFailure
 from fairlead.agent.runtimes.base import RuntimeFailure
 from fairlead.agent.runtimes.cri import messages as cri
 from fairlead.agent.runtimes.cri.client import CallFailed, Client
+from fairlead.agent.runtimes.cri.configuration import configuration
 from fairlead.node.eviction.candidates import DiskUsage
 
 #: A kubelet waits for a pull as long as something comes; so does the runtime, which ends what is stuck.
@@ -63,7 +64,7 @@ class CriImages:
         self._client = client
         self._by_id: dict[str, CriImage] = {}
         self._names: dict[str, str] = {}  # in full, with tag or digest: the id
-        self._kept: set[str] = set()  # ids of those that the runtime wants to keep
+        self._kept: set[str] = set()  # ids of those that the runtime needs or wants to keep
         self._usage = DiskUsage(0, 0)
         self._turn = asyncio.Lock()
 
@@ -74,7 +75,8 @@ class CriImages:
             by_id = {each.id: self._by_id.get(each.id) or await self._known(each) for each in found}
             self._by_id = {id_: image for id_, image in by_id.items() if image is not None}
             self._names = {name: each.id for each in found for name in (*each.repo_tags, *each.repo_digests)}
-            self._kept = {each.id for each in found if each.pinned}
+            needed = (await configuration(self._client)).sandbox_image  # containerd 1.6 does not pin it
+            self._kept = {each.id for each in found if each.pinned or needed in each.repo_tags}
             usages = (await self._client.call(cri.IMAGE_FS, cri.Nothing())).image_filesystems
             self._usage = DiskUsage(
                 sum(usage.used_bytes.value for usage in usages), sum(usage.inodes_used.value for usage in usages)

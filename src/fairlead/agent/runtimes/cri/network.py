@@ -14,20 +14,12 @@ import msgspec
 from fairlead.agent.network.cni.configuration import INSTALLED, Conflist
 from fairlead.agent.network_seam import NetworkFailed
 from fairlead.agent.runtimes.base import RuntimeFailure
-from fairlead.agent.runtimes.cri import messages as cri
 from fairlead.agent.runtimes.cri.client import Client
+from fairlead.agent.runtimes.cri.configuration import configuration
 
 #: The name of the file, and where it is kept which one it was.
 _FILE: Final = "10-fairlead.conflist"
 _KEPT: Final = "announced"
-
-
-class _Cni(msgspec.Struct, rename="camel"):
-    conf_dir: str = ""
-
-
-class _Config(msgspec.Struct):
-    cni: _Cni = msgspec.field(default_factory=_Cni)
 
 
 async def announce(network: Conflist, endpoint: str, root: Path) -> None:
@@ -62,10 +54,6 @@ async def _folder(endpoint: str) -> Path:
     """Where containerd has it as a part of its configuration; others are where all are by default."""
     client = Client(endpoint)
     try:
-        info = (await client.call(cri.STATUS, cri.StatusRequest(verbose=True))).info
+        return Path((await configuration(client)).cni.conf_dir or INSTALLED)
     finally:
         client.close()
-    try:
-        return Path(msgspec.json.decode(info.get("config", "{}"), type=_Config).cni.conf_dir or INSTALLED)
-    except msgspec.DecodeError:
-        return INSTALLED

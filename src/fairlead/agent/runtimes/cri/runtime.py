@@ -177,16 +177,16 @@ class CriRuntime:
                 os.kill(status.pid, number)
 
     async def remove(self, id_: str) -> None:
-        if id_ not in self._containers:
+        if (status := self._containers.get(id_)) is None:
             return
+        last_words = self._folder(status.pod_uid) / self._runs[id_]  # a look may find it gone meanwhile, and forget it
         try:
             await self._client.call(cri.STOP, cri.StopContainerRequest(container_id=id_))
             await self._client.call(cri.REMOVE, cri.ContainerId(container_id=id_))
         except CallFailed as failure:
             if failure.status is not Status.NOT_FOUND:
                 raise
-        status = self._containers[id_]
-        (self._folder(status.pod_uid) / self._runs[id_]).unlink(missing_ok=True)
+        last_words.unlink(missing_ok=True)
         self._forget(id_)
 
     async def update(self, id_: str, values: ContainerValues) -> None:
