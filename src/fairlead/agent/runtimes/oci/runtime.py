@@ -158,6 +158,9 @@ class OciRuntime:
         keep(files.record, record)
         self._containers[spec.id] = record.status(files, State.CREATED)
         self._watch(spec.id, files)
+        # each version of crun and runc makes another weight of shares
+        written = container_files(spec.resources, self._cgroups.hierarchies.version)
+        await asyncio.to_thread(self._cgroups.write, cgroup, written)
         return spec.id
 
     async def start(self, id_: str) -> None:
