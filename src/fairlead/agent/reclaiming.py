@@ -9,6 +9,7 @@ pkg/kubelet/images/image_gc_manager.go.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -37,13 +38,11 @@ class Reclaimer:
         self._seen: dict[str, _Seen] | None = None  # by id of an image
 
     async def notice(self) -> None:
-        """Look which images are there. Those that are there at the start count as new: one may just have been loaded.
-
-        A kubelet lets those go at once, but those it could pull again.
-        """
+        """Look which images are there; of those that are there at the start nobody knows since when."""
         there = await asyncio.to_thread(self._place.images.ids)
         moment, known, used = monotonic(), self._seen or {}, self._used()
-        self._seen = {id_: known.get(id_) or _Seen(moment, moment) for id_ in there}
+        noticed_at = moment if self._seen is not None else -math.inf
+        self._seen = {id_: known.get(id_) or _Seen(noticed_at, moment) for id_ in there}
         for id_ in used & self._seen.keys():
             self._seen[id_].used_at = moment
 
