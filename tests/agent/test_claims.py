@@ -10,6 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from fairlead.agent.reset import reset
 from fairlead.agent.volumes.ownership import give_to_group
 from fairlead.api.builtin import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
@@ -147,6 +149,7 @@ async def test_a_volume_that_only_claims_to_be_ours_loses_no_folder(tmp_path: Pa
         assert precious.exists()
 
 
+@pytest.mark.slow
 @real_containers
 @in_loop
 async def test_a_pod_waits_for_its_claim_and_its_events_say_so(tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
 from fairlead.agent.cgroups.hierarchies import hierarchies
 from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.api.builtin import NODES
@@ -37,6 +39,7 @@ async def _ready(node: RealNode, status: str) -> Obj:
             await asyncio.sleep(0.1)
 
 
+@pytest.mark.slow
 @in_loop
 async def test_a_runtime_that_is_restarted_finds_its_pods_and_the_node_finds_the_runtime(tmp_path: Path) -> None:
     async with real_node(tmp_path, {"nodeStatusUpdateFrequency": "1s"}, kind=CONTAINERD) as node:

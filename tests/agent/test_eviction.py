@@ -81,6 +81,7 @@ async def test_a_full_disk_costs_the_pod_that_filled_it(tmp_path: Path) -> None:
         assert refused["reason"] == "Evicted"
 
 
+@pytest.mark.slow
 @in_loop
 async def test_images_are_collected_when_their_disk_is_full_to_the_mark(tmp_path: Path) -> None:
     """Any disk is full to nothing at all; what cannot be freed is told."""
@@ -100,7 +101,7 @@ async def test_images_are_collected_when_their_disk_is_full_to_the_mark(tmp_path
 @pytest.mark.slow
 @in_loop
 async def test_an_image_that_nobody_has_used_for_long_goes(tmp_path: Path) -> None:
-    async with real_node(tmp_path, {"imageMaximumGCAge": "3s"}) as node:
+    async with real_node(tmp_path, {"imageMinimumGCAge": "1s", "imageMaximumGCAge": "3s"}) as node:
         await node.create(manifest("runs", "sleep", "1000"))
         await node.until("runs", is_running)
         node.images.here["test/old:1"] = FolderImage([tmp_path / "rootfs"], id="sha256:" + "2" * 64)
@@ -108,6 +109,7 @@ async def test_an_image_that_nobody_has_used_for_long_goes(tmp_path: Path) -> No
         assert IMAGE in node.images.here
 
 
+@pytest.mark.slow
 @in_loop
 async def test_unused_images_and_logs_of_ended_pods_go_before_pods(tmp_path: Path) -> None:
     (tmp_path / "root").mkdir()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests.e2e.helpers.manifests import container
 from tests.e2e.helpers.terminal import Terminal
 
@@ -19,6 +21,7 @@ def _deployment() -> str:
     return json.dumps({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec})
 
 
+@pytest.mark.slow
 def test_a_deployment_is_scaled_and_describe_says_why(terminal: Terminal, namespace: str) -> None:
     terminal.output("kubectl create -f -", _deployment())
     terminal.output("kubectl autoscale deployment web --cpu=50% --min=1 --max=2")

@@ -160,6 +160,7 @@ def test_without_a_budget_an_eviction_is_a_deletion_that_says_why(terminal: Term
     terminal.output("kubectl delete pod quux --force --grace-period=0")
 
 
+@pytest.mark.slow
 def test_a_drain_is_stuck_until_the_application_is_healthy(web: Terminal, namespace: str) -> None:
     """SC-53, S3-104, S3-105, S0-06."""
     readiness(web, "False")

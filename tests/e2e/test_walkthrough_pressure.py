@@ -10,6 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, TypeAlias
 
+import pytest
+
 from fairlead.api.quantity import units
 from tests.e2e.helpers.clusters import node
 from tests.e2e.helpers.manifests import container, pod, replication_controller
@@ -227,6 +229,7 @@ STORIES: Final[tuple[Story, ...]] = (
 )
 
 
+@pytest.mark.slow
 def test_nodes_under_pressure_do_what_kubelets_do(cluster: Up, kubectl_path: Path, tmp_path: Path) -> None:
     """A test for all stories, for they share the time that passes."""
     terminals = {
