@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, ParamSpec
 
 import pytest
+import yaml
 
 from fairlead.agent import linux
 from fairlead.agent.cgroups.hierarchies import NoCgroups, hierarchies
@@ -59,6 +60,17 @@ def root_file_system(folder: Path) -> Path:
     (folder / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/sh\napp:x:1000:1001:app:/home/app:/bin/sh\n")
     (folder / "etc/group").write_text("root:x:0:\napps:x:1001:\naudio:x:29:app\n")
     return folder
+
+
+#: What keeps the disk and the memory of the machine that runs the tests out of them: nobody is evicted for a shortage,
+#: nor an image removed.
+UNHURRIED: dict[str, Any] = {"evictionHard": {"memory.available": "0%"}, "imageGCHighThresholdPercent": 100}
+
+
+def write_configuration(path: Path, cgroup: str) -> None:
+    """The file of a node whose pods live below `cgroup`, however full this machine is."""
+    kind = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
+    path.write_text(yaml.safe_dump({**kind, "cgroupRoot": cgroup, "failCgroupV1": False, **UNHURRIED}))
 
 
 @contextmanager

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 from click.testing import CliRunner
 
 from fairlead.agent.cgroups.hierarchies import hierarchies
@@ -18,7 +17,7 @@ from fairlead.cli.main import main
 from fairlead.client.http import HttpApi
 from fairlead.client.kubeconfig import load
 from tests.agent.containerd import Containerd, containerd, with_containerd
-from tests.agent.machine import in_loop, own_cgroup, root_file_system
+from tests.agent.machine import in_loop, own_cgroup, root_file_system, write_configuration
 from tests.agent.oci_node import is_running, manifest
 from tests.agent.runtime_place import IMAGE
 from tests.processes import fairlead_up
@@ -54,10 +53,7 @@ def _invoke(*words: str) -> str:
 def test_a_cluster_whose_pods_containerd_runs(tmp_path: Path, daemon: Containerd, kubectl_path: Path) -> None:
     root, config = tmp_path / "node", tmp_path / "kubelet.yaml"
     with own_cgroup(Cgroups(hierarchies())) as cgroup:
-        kind = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
-        config.write_text(
-            yaml.safe_dump(kind | {"cgroupRoot": cgroup, "failCgroupV1": False, "imageGCHighThresholdPercent": 100})
-        )
+        write_configuration(config, cgroup)
         options = ["--node-runtime", "cri", "--container-runtime-endpoint", daemon.endpoint]
         options += ["--node-root", str(root), "--node-config", str(config), "--cluster-network", "none"]
         with fairlead_up(tmp_path / "data", *options) as up:

@@ -25,7 +25,7 @@ from fairlead.api.objects import Obj
 from fairlead.cli.main import main
 from fairlead.client.http import HttpApi
 from fairlead.client.kubeconfig import load
-from tests.agent.machine import in_loop, own_cgroup, real_containers, root_file_system
+from tests.agent.machine import in_loop, own_cgroup, real_containers, root_file_system, write_configuration
 from tests.agent.network.nodes import eventually
 from tests.agent.oci_node import is_phase, manifest
 from tests.agent.runtime_place import IMAGE
@@ -66,8 +66,7 @@ def ground(tmp_path: Path) -> Iterator[Ground]:
     cgroups = Cgroups(hierarchies())
     with own_cgroup(cgroups) as cgroup:
         found = Ground(tmp_path, cgroup)
-        kind = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
-        found.config.write_text(yaml.safe_dump(kind | {"cgroupRoot": cgroup, "failCgroupV1": False}))
+        write_configuration(found.config, cgroup)
         folder = root_file_system(tmp_path / "rootfs")
         loading = ["images", "load", "--root", str(found.root), "--name", IMAGE, "--cmd", "sh", str(folder)]
         result = CliRunner().invoke(main, loading)

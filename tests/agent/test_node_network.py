@@ -22,7 +22,7 @@ from fairlead.agent.cgroups.hierarchies import hierarchies
 from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.api.objects import Obj
 from fairlead.cli.main import main
-from tests.agent.machine import own_cgroup, real_containers, root_file_system
+from tests.agent.machine import own_cgroup, real_containers, root_file_system, write_configuration
 from tests.agent.network.namespaces import Namespace, Wire, real
 from tests.agent.network.nodes import eventually
 from tests.agent.oci_node import manifest
@@ -116,10 +116,7 @@ def machine_with(
     netns: Namespace, neighbour: Namespace, folder: Path, kubectl_path: Path, cgroup: str, *runtime: str
 ) -> Iterator[Machine]:
     config, root = folder / "kubelet.yaml", folder / "node"
-    kind = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
-    config.write_text(
-        yaml.safe_dump(kind | {"cgroupRoot": cgroup, "failCgroupV1": False, "imageGCHighThresholdPercent": 100})
-    )
+    write_configuration(config, cgroup)
     options = (*runtime, "--node-root", str(root), "--node-config", str(config))
     try:
         with fairlead_up(folder / "data", *options, within=within(netns)) as up:
