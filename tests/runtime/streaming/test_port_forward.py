@@ -1,4 +1,4 @@
-"""Forwarded ports over SPDY: streams that find each other, and those that do not."""
+"""Forwarded ports: streams over SPDY that find each other, those that do not, and channels of a WebSocket."""
 
 from __future__ import annotations
 
@@ -123,6 +123,31 @@ def test_the_end_of_the_client_is_the_end_of_its_connections() -> None:
             await ended.wait()
             await serving
         backend.close()
+
+    run(main())
+
+
+def test_a_connection_that_the_pod_ends_is_the_end_of_a_websocket() -> None:
+    """Its channels cannot say that they end, and the clients of one port would wait for ever."""
+
+    async def say_and_go(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"all there is")
+        writer.close()
+
+    async def main() -> None:
+        backend = await asyncio.start_server(say_and_go, "127.0.0.1", 0)
+        port = backend.sockets[0].getsockname()[1]
+        ours, theirs = [await asyncio.open_connection(sock=end) for end in socket.socketpair()]
+        agreement = Agreement(True, "v4.channel.k8s.io", Upgrade("websocket", lambda: ours), ANSWER)
+        pod = Pod("pod p", lambda _: asyncio.open_connection("127.0.0.1", port))
+        async with asyncio.timeout(30), backend:
+            serving = asyncio.create_task(forward(agreement, [80], pod))
+            assert await theirs[0].readexactly(len(ANSWER)) == ANSWER
+            beginnings = [b"\x82\x03" + bytes([channel, 80, 0]) for channel in (0, 1)]
+            said = b"".join([*beginnings, b"\x82\x0d\x00all there is", b"\x88\x02\x03\xe8"])
+            assert await theirs[0].readexactly(len(said)) == said
+            theirs[1].close()
+            await serving
 
     run(main())
 

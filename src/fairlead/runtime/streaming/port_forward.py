@@ -62,6 +62,8 @@ class _Wanted:
     errors: Sink
     #: Set when the client wants nothing more of it.
     gone: asyncio.Event
+    #: Whether one way can end before the other. A WebSocket's channels cannot: a connection that the pod ends is over.
+    half_closes: bool
 
 
 async def forward(agreement: Agreement, ports: Sequence[int], pod: Pod) -> None:
@@ -90,11 +92,12 @@ async def _carry(wanted: _Wanted, pod: Pod) -> None:
         return
     up = asyncio.create_task(_copy_whole(wanted.incoming, backend))
     down = asyncio.create_task(_copy_whole(backend, wanted.outgoing))
-    over = asyncio.create_task(_all_over(up, down))
+    over = asyncio.create_task(_all_over(up, down) if wanted.half_closes else _all_over(down))
     gone = asyncio.create_task(_set(wanted.gone))
     try:
         await asyncio.wait([over, gone], return_when=asyncio.FIRST_COMPLETED)
-        await asyncio.wait([up], timeout=LINGER_SECONDS)  # what the client had sent before it went
+        if wanted.gone.is_set():
+            await asyncio.wait([up], timeout=LINGER_SECONDS)  # what the client had sent before it went
     finally:
         for task in (tasks := (up, down, over, gone)):
             task.cancel()
@@ -172,7 +175,7 @@ class _Pairs:
 
 async def _carry_pair(data: SpdyStream, errors: SpdyStream, pod: Pod) -> None:
     with contextlib.suppress(ConnectionError):
-        await _carry(_Wanted(int(data.headers["port"]), data, data, errors, data.is_cut), pod)
+        await _carry(_Wanted(int(data.headers["port"]), data, data, errors, data.is_cut, half_closes=True), pod)
         await errors.end()
         await data.end()
         if not data.is_incoming_over:  # nobody will read what still comes
@@ -208,7 +211,8 @@ async def _over_websocket(socket: WebSocket, ports: Sequence[int], pod: Pod) -> 
         async with asyncio.TaskGroup() as group:
             for number, (port, inbox) in enumerate(zip(ports, inboxes, strict=True)):
                 data, errors = _Channel(socket, 2 * number), _Channel(socket, 2 * number + 1)
-                group.create_task(_carry_channel(_Wanted(port, inbox, data, errors, gone), inbox, pod))
+                wanted = _Wanted(port, inbox, data, errors, gone, half_closes=False)
+                group.create_task(_carry_channel(wanted, inbox, pod))
         await socket.say_goodbye()
         await linger(reading)
     finally:
