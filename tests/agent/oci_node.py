@@ -86,8 +86,11 @@ class RealNode:
                 ready.set()
                 await self.agent.run()
 
-        self.tasks.append(asyncio.create_task(be()))
-        await ready.wait()
+        agent, waiting = asyncio.create_task(be()), asyncio.create_task(ready.wait())
+        self.tasks.append(agent)
+        await asyncio.wait([agent, waiting], return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        self._check()
 
     def _agent(self, api: HttpApi, settings: AgentSettings, storage: HttpApi) -> NodeAgent:
         if self.containerd is None:

@@ -132,7 +132,7 @@ def printed_by(step: Typed, second: Terminal, first: FirstTerminal) -> str:
     return second.run(f"exec 2>&1; bash -c {shlex.quote(step.command)}").out
 
 
-@pytest.mark.parametrize("page", ["tutorial.md", "node-pressure.md"])
+@pytest.mark.parametrize("page", ["tutorial.md", pytest.param("node-pressure.md", marks=pytest.mark.slow)])
 def test_every_step_of_a_page_prints_what_it_shows(page: str, tmp_path: Path, kubectl_path: Path) -> None:
     """Style 14: documents are tested."""
     steps = list(typed((DOCS / page).read_text()))

@@ -102,7 +102,9 @@ def settings_of(objects: Sequence[Obj]) -> Settings:
     return Settings(nodes=nodes, imported=tuple(dump), assumed_sources=frozenset({"ConfigMap", "Secret"}))
 
 
-@pytest.mark.parametrize("name", CLUSTERS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name == "kubeadm" else pytest.mark.slow) for name in CLUSTERS]
+)
 def test_nothing_happens_to_a_cluster_that_is_left_alone(name: str) -> None:
     dump = CLUSTERS[name]()
     kinds = {kind.kind for kind in KINDS}

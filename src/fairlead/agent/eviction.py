@@ -92,10 +92,11 @@ class Evictions:
         self._notices.noticed.clear()
 
     async def _look(self) -> None:
+        are_leaving = any(map(self._worker.holds, self._doomed))  # as it was before anything was measured
         measured = await self._measurer.measure()
         self._notices.set(measured)
         await self._reclaimer.notice()
-        if monotonic() < self._wait_until and self._doomed & self._worker.admitted_uids:
+        if are_leaving and monotonic() < self._wait_until:
             return  # what they use is there again only when they are gone
         before, filesystems = self._state.conditions, self._measurer.file_systems
         usages = {pod.uid: pod_usage(pod) for pod in measured.pods}

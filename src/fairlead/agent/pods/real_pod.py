@@ -249,6 +249,7 @@ class RealPod:
         """Remove all that the pod has but its logs."""
         await self.close()
         await tear_down(self.place, self.pod.metadata.uid, self.place.cgroup_of(self.manifest))
+        self.sandbox = None
         return True
 
     # -- what containers are made of

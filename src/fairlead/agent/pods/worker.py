@@ -78,6 +78,11 @@ class PodWorker:
     def admitted_uids(self) -> Set[str]:
         return self._admitted
 
+    def holds(self, uid: str) -> bool:
+        """Whether there still is anything of that pod that takes room, also when it has ended."""
+        real = self._real.get(uid)
+        return uid in self._admitted or (real is not None and real.sandbox is not None)
+
     async def run(self) -> None:
         """Until cancelled. What pods come from must be running."""
         self._place.runtime.subscribe(self._container_ended)
