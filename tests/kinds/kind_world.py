@@ -10,9 +10,9 @@ from fairlead.api.builtin import RESOURCES
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.resources import Resource
-from fairlead.kinds import STRATEGIES
 from fairlead.kinds.meta import validate_meta, validate_meta_update
 from fairlead.kinds.strategy import Strategy
+from fairlead.kinds.table import STRATEGIES
 from fairlead.server.codec.normalise import normalise, zero_object
 from fairlead.server.crds.definition import STRATEGY as CRD_STRATEGY
 

@@ -8,7 +8,7 @@ import pytest
 
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj
-from fairlead.kinds import STRATEGIES
+from fairlead.kinds.table import STRATEGIES
 
 MUTATING = STRATEGIES["mutatingwebhookconfigurations.admissionregistration.k8s.io"]
 VALIDATING = STRATEGIES["validatingwebhookconfigurations.admissionregistration.k8s.io"]

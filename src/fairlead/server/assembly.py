@@ -10,8 +10,8 @@ from fairlead.api.encoded import beginning
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.users import INTERNAL_USER
-from fairlead.kinds import CONVERSIONS, STORED_AS, STRATEGIES
 from fairlead.kinds.strategy import Strategy
+from fairlead.kinds.table import CONVERSIONS, STORED_AS, STRATEGIES
 from fairlead.runtime.process_metrics import process_families
 from fairlead.server.access import Authorizer
 from fairlead.server.admission import chain
