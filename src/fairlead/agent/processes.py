@@ -133,7 +133,7 @@ class Terminal:
             try:
                 return os.read(self._master, _READ_BYTES)
             except BlockingIOError:
-                await self._ready(self._loop.add_reader, self._loop.remove_reader)
+                await until_ready(self._master, self._loop.add_reader, self._loop.remove_reader)
             except OSError as error:
                 if error.errno == errno.EIO:  # nobody has the other side any more
                     return b""
@@ -144,7 +144,7 @@ class Terminal:
             try:
                 data = data[os.write(self._master, data) :]
             except BlockingIOError:
-                await self._ready(self._loop.add_writer, self._loop.remove_writer)
+                await until_ready(self._master, self._loop.add_writer, self._loop.remove_writer)
             except OSError as error:
                 raise BrokenPipeError(str(error)) from error
 
@@ -152,19 +152,21 @@ class Terminal:
         with contextlib.suppress(ConnectionError):
             await self.write(_END_OF_INPUT)
 
-    async def _ready(self, add: Callable[..., Any], remove: Callable[[int], Any]) -> None:
-        ready = self._loop.create_future()
-        add(self._master, _set, ready)
-        try:
-            await ready
-        finally:
-            remove(self._master)
-
     def resize(self, size: Size) -> None:
         fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", size.height, size.width, 0, 0))
 
     def close(self) -> None:
         os.close(self._master)
+
+
+async def until_ready(descriptor: int, add: Callable[..., Any], remove: Callable[[int], Any]) -> None:
+    """Return once it can be read, or written: `add` and `remove` are the loop's, for the one or the other."""
+    ready = asyncio.get_running_loop().create_future()
+    add(descriptor, _set, ready)
+    try:
+        await ready
+    finally:
+        remove(descriptor)
 
 
 def _set(ready: asyncio.Future[None]) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from fairlead.agent.cgroups.hierarchies import Hierarchies
+from fairlead.agent.processes import until_ready
 from fairlead.agent.runtimes.base import CannotStart, ContainerSpec, RuntimeFailure
 from fairlead.agent.runtimes.oci.layout import ContainerFiles
 
@@ -75,7 +76,7 @@ class Keepers:
             raise
         finally:
             os.close(writing)
-        report = await asyncio.wait_for(_read(reading), CREATE_SECONDS)
+        report = await asyncio.wait_for(read_report(reading), CREATE_SECONDS)
         return self._pid(report, files)
 
     @property
@@ -131,15 +132,18 @@ def _launch(command: Sequence[str], problems: Path, report_to: int) -> None:
         )
 
 
-async def _read(descriptor: int) -> bytes:
-    reader = asyncio.StreamReader(limit=_LONGEST_REPORT)
-    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(descriptor, "rb", buffering=0)
-    )
+async def read_report(descriptor: int) -> bytes:
+    """What stands in that pipe once something does, empty if it has ended; the pipe is closed then.
+
+    Not by `connect_read_pipe`: uvloop closes what that is given twice, and the second time the number may be another
+    thread's.
+    """
     try:
-        return await reader.read(_LONGEST_REPORT)
+        loop = asyncio.get_running_loop()
+        await until_ready(descriptor, loop.add_reader, loop.remove_reader)
+        return os.read(descriptor, _LONGEST_REPORT)
     finally:
-        transport.close()
+        os.close(descriptor)
 
 
 def _common_folder(layers: Sequence[Path]) -> Path:
