@@ -8,11 +8,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from fairlead.api.builtin import NODES
 from fairlead.api.objects import Obj
 from fairlead.node.sysctls import file_of, pattern_problem, sysctl_refusal
+from tests.agent.containerd import with_containerd
 from tests.agent.machine import in_loop, real_containers
-from tests.agent.oci_node import RealNode, is_phase, manifest, real_node, state
-from tests.agent.runtime_place import IMAGE, on_each
+from tests.agent.oci_node import NODE, RealNode, is_phase, manifest, real_node, state
+from tests.agent.runtime_place import CONTAINERD, IMAGE, on_each
 
 PORTS = Path("/proc/sys/net/ipv4/ip_unprivileged_port_start")
 ONCE = {"restartPolicy": "Never"}
@@ -124,6 +126,19 @@ async def test_strict_groups_leave_out_those_of_the_image(tmp_path: Path) -> Non
         for policy, groups in (("Merge", "1001 29 4000"), ("Strict", "1001 4000")):
             security = {"runAsUser": 1000, "supplementalGroups": [4000], "supplementalGroupsPolicy": policy}
             assert await _said(node, policy.lower(), "id -G", {"securityContext": security}) == [groups]
+
+
+@with_containerd
+@in_loop
+async def test_a_runtime_that_cannot_leave_groups_out_does_not_get_such_a_pod(tmp_path: Path) -> None:
+    """containerd knows strict groups since 2.0; the node says whether its own does."""
+    async with real_node(tmp_path, kind=CONTAINERD) as node:
+        spec = {"nodeName": NODE, "securityContext": {"supplementalGroupsPolicy": "Strict"}}
+        await node.create(manifest("strict", "id", spec=spec))
+        refused = (await node.until("strict", is_phase("Failed")))["status"]
+        assert refused["reason"] == "SupplementalGroupsPolicyNotSupported"
+        shown = (await node.api.get(NODES, NODE)).obj()["status"]["features"]
+        assert shown == {"supplementalGroupsPolicy": False}
 
 
 @real_containers

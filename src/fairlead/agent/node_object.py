@@ -64,8 +64,14 @@ class NodeObject:
         health: Callable[[], NodeHealth],
         port: int = 0,
         features: Sequence[str] = (),
+        *,
+        has_strict_groups: bool,
     ) -> None:
-        """`port` is where it answers as a kubelet does, 0: nowhere; `features` are those that it declares."""
+        """`port` is where it answers as a kubelet does, 0: nowhere; `features` are those that it declares.
+
+        `has_strict_groups`: whether its runtime can do `supplementalGroupsPolicy: Strict`.
+        """
+        self._runtime_features = {"supplementalGroupsPolicy": has_strict_groups}
         self._api, self._recorder, self._identity, self._health = api, recorder, identity, health
         self._capacity = {name: str(amount) for name, amount in capacity.items()}
         self._allocatable = {name: str(amount) for name, amount in allocatable.items()}
@@ -88,7 +94,8 @@ class NodeObject:
     def initial(self) -> Node:
         """As it registers itself: what static pods are admitted by while no API server can be asked."""
         amounts = {"capacity": self._capacity, "allocatable": self._allocatable}
-        return encoded({**self._described(), "status": {**amounts, "nodeInfo": self._info}}).view(Node)
+        status = {**amounts, "nodeInfo": self._info, "features": self._runtime_features}
+        return encoded({**self._described(), "status": status}).view(Node)
 
     async def run(self, update_seconds: float, report_seconds: float) -> None:
         """Write the status whenever it has changed, and now and then when it has not. Until cancelled."""
@@ -162,7 +169,7 @@ class NodeObject:
             ],
             "nodeInfo": self._info,
             "declaredFeatures": self._features,
-            "features": {"supplementalGroupsPolicy": True},
+            "features": self._runtime_features,
             **({"daemonEndpoints": {"kubeletEndpoint": {"Port": self._port}}} if self._port else {}),
         }
 

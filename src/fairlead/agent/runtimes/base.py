@@ -178,6 +178,8 @@ class Runtime(Protocol):
     #: As container ids begin: `NAME://ID`.
     name: str
     version: str
+    #: Whether it can leave out the groups that an image gives its user: `supplementalGroupsPolicy: Strict`.
+    has_strict_groups: bool
 
     @property
     def problem(self) -> str:

@@ -64,9 +64,14 @@ class StatusRequest(Message, frozen=True):
     verbose: Annotated[bool, 1] = False
 
 
+class RuntimeFeatures(Message, frozen=True):
+    supplemental_groups_policy: Annotated[bool, 1] = False
+
+
 class StatusResponse(Message, frozen=True):
     status: Annotated[RuntimeStatus, 1] = RuntimeStatus()
     info: Annotated[dict[str, str], 2] = {}
+    features: Annotated[RuntimeFeatures, 4] = RuntimeFeatures()
 
 
 # --- sandboxes ------------------------------------------------------------------------------------------------------

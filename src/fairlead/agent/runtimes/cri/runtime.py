@@ -85,10 +85,13 @@ class CriRuntime:
         self._looking: set[asyncio.Task[None]] = set()
         self._subscribers: list[Callable[[ContainerStatus], None]] = []
         self.name = self.version = self.problem = ""
+        self.has_strict_groups = False
 
     async def adopt(self) -> None:
         found = await self._client.call(cri.VERSION, cri.VersionRequest())
         self.name, self.version = found.runtime_name, found.runtime_version
+        features = (await self._client.call(cri.STATUS, cri.StatusRequest())).features
+        self.has_strict_groups = features.supplemental_groups_policy
         remember(self._root, self._client)
         await self._sandboxes.adopt()
         await self._look()

@@ -58,6 +58,7 @@ class OciRuntime:
 
     name = "fairlead-oci"
     problem = ""
+    has_strict_groups = True
 
     def __init__(
         self, root: Path, programs: Programs, cgroups: Cgroups, keepers: str, least_oom_score_adj: int
