@@ -167,6 +167,13 @@ class RealNode:
             while (reason, message) not in await self.events(name):  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
 
+    async def reasons(self, name: str, is_so: Callable[[list[str]], bool], seconds: float = 20.0) -> list[str]:
+        """Why events were told of the pod, in their order, once it is so: they come a little later than its status."""
+        async with asyncio.timeout(seconds):
+            while not is_so(found := [reason for reason, _ in await self.events(name)]):  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        return found
+
     def log(self, name: str, container: str = "c", attempt: int = 0) -> list[str]:
         """What a container has said."""
         (path,) = self.root.glob(f"logs/default_{name}_*/{container}/{attempt}.log")

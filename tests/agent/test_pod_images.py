@@ -27,9 +27,8 @@ async def test_images_are_pulled_and_missing_ones_are_told_of(tmp_path: Path) ->
         await node.create(manifest("missing", "true", image="no/where:1"))
         await node.create(manifest("never", "true", image="no/where:1", imagePullPolicy="Never"))
         await node.until("pulled", is_running)
-        await node.told("pulled", "Started", "Container started")
-        told = [reason for reason, _ in await node.events("pulled") if "Schedul" not in reason]
-        assert told == ["Pulling", "Pulled", "Created", "Started"]
+        told = await node.reasons("pulled", lambda reasons: "Started" in reasons)
+        assert [reason for reason in told if "Schedul" not in reason] == ["Pulling", "Pulled", "Created", "Started"]
 
         await node.until("missing", waits_for("ImagePullBackOff"))
         await node.until("never", waits_for("ErrImageNeverPull"))
@@ -56,8 +55,8 @@ async def test_containerd_pulls_with_the_credentials_of_a_pod(tmp_path: Path) ->
         del known["spec"]["containers"][0]["command"]
         await node.create(known)
         await node.until("known", is_running)
-        told = [reason for reason, _ in await node.events("known") if "Schedul" not in reason]
-        assert told == ["Pulling", "Pulled", "Created", "Started"]
+        told = await node.reasons("known", lambda reasons: "Started" in reasons)
+        assert [reason for reason in told if "Schedul" not in reason] == ["Pulling", "Pulled", "Created", "Started"]
         assert any("401 Unauthorized" in message for _, message in await node.events("unknown"))
 
 
