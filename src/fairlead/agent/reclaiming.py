@@ -59,7 +59,7 @@ class Reclaimer:
     def _ended(self) -> set[str]:
         """The uids of those pods that have logs and nothing else."""
         folders = (self._place.root / "logs").glob("*_*_*")
-        living = {real.pod.metadata.uid for real in self._worker.real_pods if not real.pod.is_finished}
+        living = {real.pod.metadata.uid for real in self._worker.real_pods if not real.is_over}
         return {folder.name.rpartition("_")[2] for folder in folders} - living - self._worker.admitted_uids
 
     def _remove_logs(self, uids: Iterable[str]) -> None:

@@ -32,7 +32,7 @@ from fairlead.api.errors import ApiError
 from fairlead.api.event_types import NORMAL, WARNING
 from fairlead.api.objects import Obj
 from fairlead.api.podresources import pod_limits
-from fairlead.api.pods import Container, Pod
+from fairlead.api.pods import FINISHED, Container, Pod
 from fairlead.api.quantity import ZERO
 from fairlead.golang.quoting import go_quote
 from fairlead.node.container_runtime import Start
@@ -60,6 +60,11 @@ class RealPod:
         self._probes: dict[str, Probes] = {}
         self._stopping: dict[str, Stopping] = {}
         self._volumes = PodVolumes(place.folder(pod.metadata.uid), self._most_memory)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended, as was reported: what the API server tells of that may not have come back yet."""
+        return self.pod.is_finished or (self.manifest.get("status") or {}).get("phase") in FINISHED
 
     # -- what all containers share
 
