@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from fairlead.agent.images_seam import InvalidName
 from fairlead.agent.pods.place import Place
-from fairlead.agent.pods.real_pod import remove_logs
+from fairlead.agent.pods.real_pod import RealPod, remove_logs
 from fairlead.agent.pods.worker import PodWorker
 from fairlead.api.objects import Obj
 from fairlead.node.eviction.reclaim import Reclaim
@@ -59,7 +59,7 @@ class Reclaimer:
     def _ended(self) -> set[str]:
         """The uids of those pods that have logs and nothing else."""
         folders = (self._place.root / "logs").glob("*_*_*")
-        living = {real.pod.metadata.uid for real in self._worker.real_pods if not real.is_over}
+        living = {real.pod.metadata.uid for real in self._living()}
         return {folder.name.rpartition("_")[2] for folder in folders} - living - self._worker.admitted_uids
 
     def _remove_logs(self, uids: Iterable[str]) -> None:
@@ -96,14 +96,16 @@ class Reclaimer:
     def _used(self) -> set[str]:
         return {status.image_id for status in self._place.runtime.containers()} | self._named()
 
+    def _living(self) -> Iterator[RealPod]:
+        return (real for real in self._worker.real_pods if not real.is_finished)
+
     def _volumes(self) -> Iterator[Obj]:
-        for real in self._worker.real_pods:
-            if not real.pod.is_finished:
-                yield from real.manifest["spec"].get("volumes") or ()
+        for real in self._living():
+            yield from real.manifest["spec"].get("volumes") or ()
 
     def _named(self) -> set[str]:
         """The ids of the images of pods that are not over: a container may just be made of one."""
-        pods = [real.pod for real in self._worker.real_pods if not real.pod.is_finished]
+        pods = [real.pod for real in self._living()]
         names = {each.image for pod in pods for each in (*pod.spec.init_containers, *pod.spec.containers)}
         names |= {each.image for pod in pods for each in pod.spec.ephemeral_containers}
         names |= {volume["image"]["reference"] for volume in self._volumes() if volume.get("image")}

@@ -62,7 +62,7 @@ class RealPod:
         self._volumes = PodVolumes(place.folder(pod.metadata.uid), self._most_memory)
 
     @property
-    def is_over(self) -> bool:
+    def is_finished(self) -> bool:
         """Whether it has ended, as was reported: what the API server tells of that may not have come back yet."""
         return self.pod.is_finished or (self.manifest.get("status") or {}).get("phase") in FINISHED
 
