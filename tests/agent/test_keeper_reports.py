@@ -35,6 +35,7 @@ async def test_reading_reports_closes_nobody_elses_files() -> None:
             reading, writing = os.pipe()
             os.write(writing, b"%d" % number)
             assert await read_report(reading) == b"%d" % number
+            os.close(reading)
             os.close(writing)
             await asyncio.sleep(0)
     finally:
@@ -49,3 +50,4 @@ async def test_a_keeper_that_says_nothing_has_reported_nothing() -> None:
     reading, writing = os.pipe()
     os.close(writing)
     assert await read_report(reading) == b""
+    os.close(reading)

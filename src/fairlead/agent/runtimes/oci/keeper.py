@@ -70,13 +70,13 @@ class Keepers:
         """Make the container, which waits to be started; the pid of its first process."""
         reading, writing = os.pipe()
         try:
-            await asyncio.to_thread(_launch, self._command(spec, files), files.problems, writing)
-        except BaseException:
-            os.close(reading)
-            raise
+            try:
+                await asyncio.to_thread(_launch, self._command(spec, files), files.problems, writing)
+            finally:
+                os.close(writing)
+            report = await asyncio.wait_for(read_report(reading), CREATE_SECONDS)
         finally:
-            os.close(writing)
-        report = await asyncio.wait_for(read_report(reading), CREATE_SECONDS)
+            os.close(reading)
         return self._pid(report, files)
 
     @property
@@ -133,17 +133,14 @@ def _launch(command: Sequence[str], problems: Path, report_to: int) -> None:
 
 
 async def read_report(descriptor: int) -> bytes:
-    """What stands in that pipe once something does, empty if it has ended; the pipe is closed then.
+    """What stands in that pipe once something does, empty if it has ended.
 
     Not by `connect_read_pipe`: uvloop closes what that is given twice, and the second time the number may be another
     thread's.
     """
-    try:
-        loop = asyncio.get_running_loop()
-        await until_ready(descriptor, loop.add_reader, loop.remove_reader)
-        return os.read(descriptor, _LONGEST_REPORT)
-    finally:
-        os.close(descriptor)
+    loop = asyncio.get_running_loop()
+    await until_ready(descriptor, loop.add_reader, loop.remove_reader)
+    return os.read(descriptor, _LONGEST_REPORT)
 
 
 def _common_folder(layers: Sequence[Path]) -> Path:
