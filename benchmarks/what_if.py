@@ -7,7 +7,6 @@ nodes as well; with `--large`, 1,000,000 over a week on 5,000 nodes, and how muc
 
 from __future__ import annotations
 
-import asyncio
 import json
 import resource
 import subprocess
@@ -20,13 +19,9 @@ import yaml
 
 from fairlead.api import builtin
 from fairlead.api.objects import Obj
-from fairlead.compose import simulation
-from fairlead.runtime import rng
 from fairlead.sim.dump_text import documents
-from fairlead.sim.manifests import latest_date
-from fairlead.simulation import run_virtual
 from tests.study.clusters import deployment, namespace, node
-from tests.study.test_settled import KINDS, settings_of
+from tests.study.left_alone import KINDS, objects_after
 
 NODES, PODS, OF_ONE = 1_000, 20_000, 20
 VARIANTS = 16
@@ -52,15 +47,7 @@ def cluster() -> list[Obj]:
 
 def settled(objects: list[Obj]) -> list[Obj]:
     """As `kubectl get` shows it once its parts have said what they have to say of what there is."""
-
-    async def main() -> list[Obj]:
-        async with simulation(settings_of(objects)) as (api, _):
-            await asyncio.sleep(SETTLING_SECONDS)
-            kinds = (builtin.NAMESPACES, builtin.SERVICE_ACCOUNTS, *KINDS)
-            return [item.obj() for kind in kinds for item in (await api.list(kind, "")).items]
-
-    with rng.seeded(1):
-        return run_virtual(main(), latest_date(objects) or 0.0)
+    return objects_after(objects, SETTLING_SECONDS, (builtin.NAMESPACES, builtin.SERVICE_ACCOUNTS, *KINDS))
 
 
 def main() -> None:

@@ -64,13 +64,13 @@ def root_file_system(folder: Path) -> Path:
 
 #: What keeps the disk and the memory of the machine that runs the tests out of them: nobody is evicted for a shortage,
 #: nor an image removed.
-UNHURRIED: dict[str, Any] = {"evictionHard": {"memory.available": "0%"}, "imageGCHighThresholdPercent": 100}
+NO_RECLAIM: dict[str, Any] = {"evictionHard": {"memory.available": "0%"}, "imageGCHighThresholdPercent": 100}
 
 
 def write_configuration(path: Path, cgroup: str) -> None:
     """The file of a node whose pods live below `cgroup`, however full this machine is."""
     kind = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
-    path.write_text(yaml.safe_dump({**kind, "cgroupRoot": cgroup, "failCgroupV1": False, **UNHURRIED}))
+    path.write_text(yaml.safe_dump({**kind, "cgroupRoot": cgroup, "failCgroupV1": False, **NO_RECLAIM}))
 
 
 @contextmanager

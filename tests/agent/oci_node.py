@@ -34,7 +34,7 @@ from fairlead.server.auth.rbac.defaults import component_policy
 from fairlead.server.codec.body_types import body_type_of
 from tests.agent.containerd import Containerd, containerd
 from tests.agent.folder_images import FolderImage, FolderImages
-from tests.agent.machine import UNHURRIED, own_cgroup, root_file_system
+from tests.agent.machine import NO_RECLAIM, own_cgroup, root_file_system
 from tests.agent.runtime_place import CONTAINERD, IMAGE, OCI
 
 NODE = "n1"
@@ -208,7 +208,7 @@ async def real_node(
 
     Nobody is evicted for a shortage, nor an image removed, unless `document`, the node's configuration, says so.
     """
-    configuration = {**UNHURRIED, **(document or {})}
+    configuration = {**NO_RECLAIM, **(document or {})}
     cgroups = Cgroups(hierarchies())
     rootfs = root_file_system(folder / "rootfs")
     image = FolderImage([rootfs])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable
 from copy import deepcopy
 from typing import Any
 
@@ -13,34 +13,18 @@ from hypothesis import strategies as st
 
 from fairlead.api import builtin
 from fairlead.api.objects import Obj
-from fairlead.api.resources import Resource
 from fairlead.api.verbs import Api
-from fairlead.compose import Settings, simulation
+from fairlead.compose import simulation
 from fairlead.runtime import rng
 from fairlead.runtime.clock import parse_timestamp
 from fairlead.runtime.loops import run_virtual
-from fairlead.sim.manifests import latest_date, portable
 from fairlead.study.changes import nodes
 from fairlead.study.changes.changed_cluster import ChangedCluster
 from fairlead.study.dump_behaviour import declared
+from tests.study.left_alone import KINDS, objects_after, settings_of
 from tests.study.real_clusters import CLUSTERS, TIME, autoscaler, cron_job, deployment, finished_job, owned_by
 
 DAY = 86400.0
-KINDS: Sequence[Resource] = (
-    builtin.NODES,
-    builtin.PODS,
-    builtin.DEPLOYMENTS,
-    builtin.REPLICA_SETS,
-    builtin.STATEFUL_SETS,
-    builtin.DAEMON_SETS,
-    builtin.CONTROLLER_REVISIONS,
-    builtin.JOBS,
-    builtin.CRON_JOBS,
-    builtin.HORIZONTAL_POD_AUTOSCALERS,
-    builtin.POD_DISRUPTION_BUDGETS,
-    builtin.PERSISTENT_VOLUME_CLAIMS,
-    builtin.PERSISTENT_VOLUMES,
-)
 
 
 WORDS = (
@@ -74,32 +58,10 @@ def shown(obj: Obj) -> Any:
     return meta["uid"], "deletionTimestamp" in meta, *state
 
 
-async def world(api: Api) -> dict[str, Any]:
-    found = {}
-    for kind in KINDS:
-        for item in (await api.list(kind, "")).items:
-            obj = item.obj()
-            meta = obj["metadata"]
-            found[f"{kind.kind} {meta.get('namespace', '')}/{meta['name']}"] = shown(obj)
-    return found
-
-
-def after_a_day(dump: Sequence[Obj]) -> dict[str, Any]:
-    async def main() -> dict[str, Any]:
-        settings = settings_of(dump)
-        async with simulation(settings) as (api, _):
-            await asyncio.sleep(DAY)
-            return await world(api)
-
-    with rng.seeded(1):
-        return run_virtual(main(), latest_date(dump) or 0.0)
-
-
-def settings_of(objects: Sequence[Obj]) -> Settings:
-    dump = [portable(obj) for obj in deepcopy(list(objects))]
-    dump += declared(dump)
-    nodes = tuple(obj for obj in dump if obj["kind"] == "Node")
-    return Settings(nodes=nodes, imported=tuple(dump), assumed_sources=frozenset({"ConfigMap", "Secret"}))
+def by_name(objects: Iterable[Obj]) -> dict[str, Any]:
+    return {
+        f"{obj['kind']} {obj['metadata'].get('namespace', '')}/{obj['metadata']['name']}": shown(obj) for obj in objects
+    }
 
 
 @pytest.mark.parametrize(
@@ -108,12 +70,8 @@ def settings_of(objects: Sequence[Obj]) -> Settings:
 def test_nothing_happens_to_a_cluster_that_is_left_alone(name: str) -> None:
     dump = CLUSTERS[name]()
     kinds = {kind.kind for kind in KINDS}
-    before = {
-        f"{obj['kind']} {obj['metadata'].get('namespace', '')}/{obj['metadata']['name']}": shown(obj)
-        for obj in dump
-        if obj["kind"] in kinds
-    }
-    after = after_a_day(dump)
+    before = by_name(obj for obj in dump if obj["kind"] in kinds)
+    after = by_name(objects_after(dump, DAY, KINDS))
     changed = [key for key in sorted(before.keys() | after.keys()) if before.get(key) != after.get(key)]
     assert "\n".join(f"{key}: {before.get(key)} became {after.get(key)}" for key in changed) == ""
 
