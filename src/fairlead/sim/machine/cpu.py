@@ -57,6 +57,11 @@ class Share(NamedTuple):
     given: float
     quota: float
 
+    @property
+    def is_throttled(self) -> bool:
+        """By its quota: whom others leave less than that never uses it up."""
+        return self.wanted > self.quota and math.isclose(self.given, self.quota)
+
 
 @dataclass(slots=True)
 class Counters:
@@ -136,7 +141,7 @@ class CpuAccount:
             self.node_nanos += share.given * 1e6 * seconds
             if share.quota < UNLIMITED and share.wanted > 0:
                 counters.seconds_with_quota += seconds
-                if share.wanted > share.quota:
+                if share.is_throttled:
                     counters.throttled_seconds += seconds
                     counters.throttled_nanos += (1 - share.quota / share.wanted) * seconds * _NANOS
         self.node_nanos += _daemons(machine, middle) * 1e6 * (end - begin)
