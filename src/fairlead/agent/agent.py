@@ -157,6 +157,7 @@ class NodeAgent:
             config.port if self._serving is not None else 0,
             declared_features(self._configured),
             has_strict_groups=self._runtime.has_strict_groups,
+            handlers=self._runtime.handlers,
         )
         nodes = Informer(self._api, NODES, Node, fields=f"metadata.name={self._identity.name}")
         services = Informer(self._api, SERVICES, Service)

@@ -28,7 +28,7 @@ from fairlead.agent.volumes.image_volumes import ImageVolumes
 from fairlead.agent.volumes.payload import Owner
 from fairlead.agent.volumes.pod_volumes import PodVolumes
 from fairlead.agent.volumes.problems import VolumeProblem
-from fairlead.api.errors import ApiError
+from fairlead.api.errors import ApiError, NotFound
 from fairlead.api.event_types import NORMAL, WARNING
 from fairlead.api.objects import Obj
 from fairlead.api.podresources import pod_limits
@@ -74,7 +74,8 @@ class RealPod:
         security = spec.get("securityContext") or {}
         try:
             hostname = kernel_hostname(self.manifest, place.cluster_domain)
-        except NoHostname as problem:
+            handler = await place.sources.runtime_handler(spec.get("runtimeClassName") or "")
+        except (NoHostname, NotFound) as problem:
             return self._has_no_sandbox(problem)
         wanted = SandboxSpec(
             uid=meta.uid,
@@ -90,6 +91,7 @@ class RealPod:
             shares_processes=bool(spec.get("shareProcessNamespace")),
             sysctls={sysctl["name"]: sysctl["value"] for sysctl in security.get("sysctls") or ()},
             is_privileged=_is_privileged(spec),
+            handler=handler,
         )
         try:
             await asyncio.to_thread(place.cgroups.ensure, wanted.cgroup, place.cgroup_files(self.sized))

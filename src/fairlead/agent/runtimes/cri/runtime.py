@@ -86,12 +86,14 @@ class CriRuntime:
         self._subscribers: list[Callable[[ContainerStatus], None]] = []
         self.name = self.version = self.problem = ""
         self.has_strict_groups = False
+        self.handlers: Sequence[str] = ()
 
     async def adopt(self) -> None:
         found = await self._client.call(cri.VERSION, cri.VersionRequest())
         self.name, self.version = found.runtime_name, found.runtime_version
-        features = (await self._client.call(cri.STATUS, cri.StatusRequest())).features
-        self.has_strict_groups = features.supplemental_groups_policy
+        status = await self._client.call(cri.STATUS, cri.StatusRequest())
+        self.has_strict_groups = status.features.supplemental_groups_policy
+        self.handlers = [each.name for each in status.runtime_handlers if each.name]
         remember(self._root, self._client)
         await self._sandboxes.adopt()
         await self._look()

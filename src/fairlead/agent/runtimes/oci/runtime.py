@@ -66,7 +66,9 @@ class OciRuntime:
         """`keepers` is the cgroup of the conmons, beside those of pods."""
         self._layout, self._cgroups = Layout(root), cgroups
         self._least_oom_score_adj = least_oom_score_adj
-        self._commands = Commands(programs.runtime, self._layout.state)
+        #: By handler, the default first.
+        self._commands = {name: Commands(it, self._layout.state) for name, it in programs.runtimes.items()}
+        self.handlers: Sequence[str] = list(self._commands)
         self._keepers = Keepers(programs, self._layout.state, cgroups.hierarchies, keepers)
         self._sandboxes: dict[str, Sandbox] = {}
         self._containers: dict[str, ContainerStatus] = {}
@@ -77,7 +79,7 @@ class OciRuntime:
 
     async def adopt(self) -> None:
         """Remnants of what was never finished are removed."""
-        self.version = await self._commands.version()
+        self.version = await self._commands[self.handlers[0]].version()
         await asyncio.to_thread(self._prepare)
         for sandbox in records.sandbox_records(self._layout):
             self._sandboxes[sandbox.uid] = sandbox.sandbox(self._layout.sandbox(sandbox.uid))
@@ -110,6 +112,8 @@ class OciRuntime:
     async def create_sandbox(self, spec: SandboxSpec) -> Sandbox:
         if (known := self._sandboxes.get(spec.uid)) is not None:
             return known
+        if spec.handler and spec.handler not in self._commands:
+            raise RuntimeFailure(f'no runtime for "{spec.handler}" is configured')  # containerd's words
         files, record = self._layout.sandbox(spec.uid), SandboxRecord.of(spec)
         try:
             await asyncio.to_thread(self._make_sandbox, files, spec)
@@ -146,7 +150,7 @@ class OciRuntime:
             await asyncio.to_thread(self._write_bundle, spec, files, sandbox_files, cgroup, processes)
             record = ContainerRecord.of(spec, now(), shares_processes=spec.host_pid or processes is not None)
             try:
-                pid = await self._keepers.create(spec, files)
+                pid = await self._keepers.create(spec, files, self._commands_of(spec.pod_uid).program)
             except CannotStart as error:
                 record = msgspec.structs.replace(record, start_error=str(error))
                 keep(files.record, record)
@@ -169,7 +173,7 @@ class OciRuntime:
         if status.state is not State.CREATED:
             return
         began = now()
-        await self._commands.run("start", id_)
+        await self._commands_of(status.pod_uid).run("start", id_)
         files = self._layout.container(id_)
         record = recall(files.record, ContainerRecord)
         assert record is not None
@@ -212,10 +216,11 @@ class OciRuntime:
     # -- in a container
 
     async def run_in(self, id_: str, argv: Sequence[str], seconds: float) -> Executed:
-        return await self._commands.run_in(self._known(id_).id, argv, seconds)
+        return await self._commands_of(self._known(id_).pod_uid).run_in(id_, argv, seconds)
 
     async def exec(self, id_: str, argv: Sequence[str], wanted: Wanted) -> ProcessStreams:
-        command = self._commands.exec_command(self._known(id_).id, argv, has_terminal=wanted.is_terminal)
+        commands = self._commands_of(self._known(id_).pod_uid)
+        command = commands.exec_command(id_, argv, has_terminal=wanted.is_terminal)
         return await processes.begin(command, wanted)
 
     async def attach(self, id_: str, wanted: Wanted) -> ProcessStreams:
@@ -301,7 +306,7 @@ class OciRuntime:
         if not keeper_of(files):
             self._containers[record.id] = self._status(record, files, State.EXITED)
             return
-        if not record.started_at and await self._commands.state_of(record.id) == "running":
+        if not record.started_at and await self._commands_of(record.pod_uid).state_of(record.id) == "running":
             record = msgspec.structs.replace(record, started_at=now())
             keep(files.record, record)
         state = State.RUNNING if record.started_at else State.CREATED
@@ -313,7 +318,11 @@ class OciRuntime:
         files = self._layout.container(id_)
         if not files.folder.exists():
             return
-        await self._commands.delete(id_)
+        record = recall(files.record, ContainerRecord)
+        is_known = record is not None and record.pod_uid in self._sandboxes
+        programs = [self._commands_of(record.pod_uid)] if record and is_known else self._commands.values()
+        for commands in programs:
+            await commands.delete(id_)
         if keeper := keeper_of(files):
             with suppress(ProcessLookupError):
                 os.kill(keeper, signal.SIGKILL)
@@ -362,6 +371,12 @@ class OciRuntime:
         if (descriptor := self._watched.pop(id_, None)) is not None:
             asyncio.get_running_loop().remove_reader(descriptor)
             os.close(descriptor)
+
+    def _commands_of(self, pod_uid: str) -> Commands:
+        """Of the program that runs the containers of the pod; as before for one that is not installed any more."""
+        return self._commands.get(
+            self._sandboxes[pod_uid].handler or self.handlers[0], Commands("", self._layout.state)
+        )
 
     def _known(self, id_: str) -> ContainerStatus:
         if (status := self._containers.get(id_)) is None:
