@@ -220,15 +220,15 @@ def _default_classes(settings: Settings) -> list[Obj]:
 
 
 def _policy(settings: Settings) -> list[Obj]:
-    """The roles of the parts that Kubernetes does not know."""
+    """The roles of the parts that Kubernetes does not know; those of real nodes always, for these may join any time."""
     found = [*settings.further_policy]
+    found += component_policy(NETWORK_USER.name, NETWORK_RULES)
+    found += component_policy(LOCAL_PATH_USER.name, LOCAL_PATH_RULES)
     if settings.arbitrator:
         rules = [permission.rule() for permission in permissions.CLUSTER]
         found += component_policy(ARBITRATOR_USER.name, rules)
     if "nodes" in settings.components:
         found += component_policy(FLEET_USER.name, FLEET_RULES)
-        found += component_policy(NETWORK_USER.name, NETWORK_RULES)
-        found += component_policy(LOCAL_PATH_USER.name, LOCAL_PATH_RULES)
     return found
 
 

@@ -17,7 +17,7 @@ from fairlead.agent import linux
 from fairlead.agent.agent import AgentSettings, NodeAgent
 from fairlead.agent.cgroups.hierarchies import hierarchies
 from fairlead.agent.cgroups.machine import Cgroups
-from fairlead.agent.local_path.storage_class import DEFAULT_CLASS, RULES
+from fairlead.agent.local_path.storage_class import DEFAULT_CLASS
 from fairlead.agent.network_choice import loopback_only, of_the_runtime
 from fairlead.agent.node_object import NodeIdentity
 from fairlead.agent.runtime_choice import behind_cri, conmon
@@ -30,7 +30,6 @@ from fairlead.client.http import HttpApi
 from fairlead.client.kubeconfig import Access, load
 from fairlead.compose import Cluster, Settings, cluster
 from fairlead.node.stats.measurements import NodeMeasurements
-from fairlead.server.auth.rbac.defaults import component_policy
 from fairlead.server.codec.body_types import body_type_of
 from tests.agent.containerd import Containerd, containerd
 from tests.agent.folder_images import FolderImage, FolderImages
@@ -228,7 +227,6 @@ async def real_node(
             components=parts,
             kubeconfig=folder / "kubeconfig",
             imported=(DEFAULT_CLASS,),
-            further_policy=tuple(component_policy(LOCAL_PATH_USER.name, RULES)),
         )
         async with cluster(settings) as running:
             access, storage = (_access(running, user) for user in (node_user(NODE), LOCAL_PATH_USER))
