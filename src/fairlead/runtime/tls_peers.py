@@ -10,11 +10,8 @@ import asyncio
 from dataclasses import dataclass
 from typing import Final
 
-from cryptography import x509
-
 from fairlead.api.users import User
 from fairlead.caches import LruCache
-from fairlead.runtime.authority import user_of
 from fairlead.runtime.clock import now
 
 #: How many client certificates are remembered.
@@ -49,6 +46,10 @@ class TlsPeers:
 
 
 def _holder_of(certificate: bytes) -> _Holder:
+    from cryptography import x509  # 8 MB, which a node spares to whom nobody comes
+
+    from fairlead.runtime.authority import user_of
+
     try:
         found = x509.load_der_x509_certificate(certificate)
         times = found.not_valid_before_utc.timestamp(), found.not_valid_after_utc.timestamp()

@@ -6,7 +6,7 @@ import asyncio
 
 from fairlead.api.builtin import API_SERVICES
 from fairlead.client.webhooks import is_callable
-from fairlead.runtime.authority import Identity
+from fairlead.runtime.identity import Identity
 from fairlead.server.aggregation.availability import Availability
 from fairlead.server.aggregation.backends import Backends
 from fairlead.server.aggregation.descriptions import Description, Descriptions

@@ -20,7 +20,7 @@ from fairlead.caches import LruCache
 from fairlead.client.calls import Connections
 from fairlead.client.tls import show, trusting, trusting_anybody
 from fairlead.client.webhooks import Route
-from fairlead.runtime.authority import Identity
+from fairlead.runtime.identity import Identity
 from fairlead.server.aggregation.services import RemoteService
 
 if TYPE_CHECKING:

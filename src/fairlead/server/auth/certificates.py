@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from fairlead.api.users import ADMIN, MASTERS, User
-from fairlead.runtime.authority import Authority, Identity, key_pem
+from fairlead.runtime.authority import Authority, key_pem
+from fairlead.runtime.identity import Identity
 from fairlead.runtime.tls import server_context
 from fairlead.runtime.tls_peers import TlsPeers
 from fairlead.server.auth.authenticator import Credentials

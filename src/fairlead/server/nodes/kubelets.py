@@ -18,8 +18,8 @@ from fairlead.caches import LruCache
 from fairlead.client.calls import CallError, Connections
 from fairlead.client.tls import show, trusting, trusting_anybody
 from fairlead.node.stats.measurements import NodeMeasurements
-from fairlead.runtime.authority import Identity
 from fairlead.runtime.clock import monotonic
+from fairlead.runtime.identity import Identity
 from fairlead.server.nodes.addresses import ReachableNode
 from fairlead.server.nodes.stats_summary import measurements
 
