@@ -10,7 +10,6 @@ import asyncio
 import logging
 import math
 import os
-import shutil
 import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -42,6 +41,7 @@ from fairlead.agent.runtimes.cri.reset import remember
 from fairlead.agent.runtimes.cri.sandboxes import Sandboxes
 from fairlead.agent.runtimes.cri.specs import ROOT_LABEL, RUN, STATES, container_config, resources, status_of
 from fairlead.agent.runtimes.cri.streams import RemoteStreams, open_streams
+from fairlead.agent.trees import remove_tree
 from fairlead.node.cgroups.containers import ContainerValues
 from fairlead.runtime.streaming.remote_command import Wanted
 
@@ -132,7 +132,7 @@ class CriRuntime:
         await self._sandboxes.remove(uid)
         for status in own:
             self._forget(status.id)
-        await asyncio.to_thread(shutil.rmtree, self._folder(uid), True)
+        await asyncio.to_thread(remove_tree, self._folder(uid), ignore_errors=True)
 
     # -- containers
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -39,6 +38,7 @@ from fairlead.agent.runtimes.oci.keeper import Keepers, Programs
 from fairlead.agent.runtimes.oci.layout import ContainerFiles, Layout, SandboxFiles
 from fairlead.agent.runtimes.oci.records import ContainerRecord, SandboxRecord, keep, keeper_of, recall
 from fairlead.agent.runtimes.oci.shared_processes import NAMESPACE, end_processes, share_processes
+from fairlead.agent.trees import remove_tree
 from fairlead.node.cgroups.containers import ContainerValues
 from fairlead.node.cgroups.tree import container_files
 from fairlead.node.containers import SIGKILLED
@@ -253,7 +253,7 @@ class OciRuntime:
         linux.share_mounts_of(self._layout.root)
         boot, known = _BOOT_ID.read_text(), self._layout.root / "boot-id"
         if not known.exists() or known.read_text() != boot:
-            shutil.rmtree(self._layout.state)
+            remove_tree(self._layout.state)
             self._layout.make()
             for record in records.sandbox_records(self._layout):
                 _remove_sandbox_files(self._layout.sandbox(record.uid))
@@ -326,7 +326,7 @@ class OciRuntime:
         if keeper := keeper_of(files):
             with suppress(ProcessLookupError):
                 os.kill(keeper, signal.SIGKILL)
-        await asyncio.to_thread(shutil.rmtree, files.folder, True)
+        await asyncio.to_thread(remove_tree, files.folder, ignore_errors=True)
 
     # -- how they end
 
@@ -387,7 +387,7 @@ class OciRuntime:
 def _remove_sandbox_files(files: SandboxFiles) -> None:
     end_processes(files)
     linux.unmount_below(files.folder)
-    shutil.rmtree(files.folder, ignore_errors=True)
+    remove_tree(files.folder, ignore_errors=True)
 
 
 def _tail(file: Path, limit: int) -> bytes:
