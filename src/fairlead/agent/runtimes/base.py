@@ -180,6 +180,13 @@ class Runtime(Protocol):
     version: str
     #: Whether it can leave out the groups that an image gives its user: `supplementalGroupsPolicy: Strict`.
     has_strict_groups: bool
+    #: Whether files may have several owners: else a volume needs none, its one user may do everything.
+    has_users: bool
+
+    @property
+    def limits(self) -> Sequence[str]:
+        """What it cannot do on this machine, as sentences for people."""
+        ...
 
     @property
     def problem(self) -> str:
