@@ -107,13 +107,20 @@ class NodeAgent:
     """Use `run`; StartupError for what a kubelet would not start with."""
 
     def __init__(
-        self, api: Api, settings: AgentSettings, runtimes: Runtimes, networking: Networking, storage: Api | None = None
+        self,
+        api: Api,
+        settings: AgentSettings,
+        runtimes: Runtimes,
+        networking: Networking,
+        storage: Api | None = None,
+        cgroups: Cgroups | None = None,
     ) -> None:
-        """`storage` is as whom folders become the volumes of claims; None: somebody else sees to claims."""
+        """`storage` is as whom folders become the volumes of claims; None: somebody else sees to claims. `cgroups` are
+        the machine's, unless something else stands for them."""
         identity, root = settings.identity, settings.root
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._api, self._identity = api, identity
-        self._cgroups = Cgroups(hierarchies())
+        self._cgroups = cgroups if cgroups is not None else Cgroups(hierarchies())
         self._normalise_pod = settings.normalise_pod
         self._within, self._measure_seconds = settings.within, settings.measure_seconds
         self._machine = replace(
@@ -256,6 +263,11 @@ class NodeAgent:
         return sum(status.state is State.RUNNING for status in self._runtime.containers())
 
     @property
+    def is_empty(self) -> bool:
+        """There is nothing of any pod."""
+        return not self._runtime.sandboxes() and not self._runtime.containers()
+
+    @property
     def measured(self) -> NodeMeasurements | None:
         """What was measured last; None: nothing yet."""
         return self._measured()
@@ -305,7 +317,7 @@ class NodeAgent:
         )
 
     def _health(self) -> NodeHealth:
-        warnings = list(self._network.problems)
+        warnings = [*self._runtime.limits, *self._network.problems]
         if (least := self._least_oom_score_adj) > EXEMPT:
             warnings.append(f"this machine refuses an oom_score_adj below {least}; containers get that instead")
         errors = [problem for problem in (self._runtime.problem, self._network_failure) if problem]

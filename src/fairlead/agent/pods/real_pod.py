@@ -319,7 +319,8 @@ class RealPod:
     def _content(self) -> PodContent:
         spec = self.manifest["spec"]
         group = (spec.get("securityContext") or {}).get("fsGroup")
-        sources, owner = self.place.sources, Owner(self._only_user, group)
+        sources = self.place.sources
+        owner = Owner(self._only_user, group) if self.place.runtime.has_users else Owner()
         return PodContent(self.pod, self.manifest, sources, self._downward(), owner, self.place.claims)
 
     def _services(self) -> Mapping[str, str]:

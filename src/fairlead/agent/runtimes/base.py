@@ -186,6 +186,13 @@ class Runtime(Protocol):
     has_strict_groups: bool
     #: Its ways to run containers, by name; its default has none.
     handlers: Sequence[str]
+    #: Whether files may have several owners: else a volume needs none, its one user may do everything.
+    has_users: bool
+
+    @property
+    def limits(self) -> Sequence[str]:
+        """What it cannot do on this machine, as sentences for people."""
+        ...
 
     @property
     def problem(self) -> str:

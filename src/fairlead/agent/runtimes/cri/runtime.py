@@ -85,8 +85,9 @@ class CriRuntime:
         self._looking: set[asyncio.Task[None]] = set()
         self._subscribers: list[Callable[[ContainerStatus], None]] = []
         self.name = self.version = self.problem = ""
-        self.has_strict_groups = False
+        self.has_strict_groups, self.has_users = False, True
         self.handlers: Sequence[str] = ()
+        self.limits: Sequence[str] = ()
 
     async def adopt(self) -> None:
         found = await self._client.call(cri.VERSION, cri.VersionRequest())

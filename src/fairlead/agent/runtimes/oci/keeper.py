@@ -62,14 +62,16 @@ class Keepers:
     """Starts keepers."""
 
     programs: Programs
+    #: crun or runc.
+    runtime: str
     state: Path
     hierarchies: Hierarchies
     #: The cgroup in which keepers are.
     cgroup: str
 
-    async def create(self, spec: ContainerSpec, files: ContainerFiles, runtime: str) -> int:
-        """Make the container by this program; it waits to be started. The pid of its first process."""
-        command = self._command(spec, files, runtime)
+    async def create(self, spec: ContainerSpec, files: ContainerFiles) -> int:
+        """Make the container, which waits to be started; the pid of its first process."""
+        command = self._command(spec, files)
         launching = asyncio.get_running_loop().run_in_executor(None, _launch, command, files.problems)
         try:
             reading = await asyncio.shield(launching)
@@ -86,21 +88,21 @@ class Keepers:
     def cgroup_folders(self) -> Sequence[Path]:
         return [root / self.cgroup.strip("/") for root in self.hierarchies.roots]
 
-    def _command(self, spec: ContainerSpec, files: ContainerFiles, runtime: str) -> Sequence[str]:
+    def _command(self, spec: ContainerSpec, files: ContainerFiles) -> Sequence[str]:
         folders = " ".join(map(str, self.cgroup_folders))
         hidden = self.hierarchies.unified
         base = _common_folder(spec.layers)
         lower = ":".join(_option(str(layer.relative_to(base)) or ".") for layer in reversed(spec.layers))
         options = f"lowerdir={lower},upperdir={_option(str(files.upper))},workdir={_option(str(files.work))}"
         launch = [self.programs.unshare, "--mount", "--propagation", "slave", "sh", "-c", _LAUNCH, "sh"]
-        conmon = self._conmon(spec, files, runtime)
+        conmon = self._conmon(spec, files)
         return [*launch, folders, str(hidden or ""), str(base), options, str(files.rootfs), *conmon]
 
-    def _conmon(self, spec: ContainerSpec, files: ContainerFiles, runtime: str) -> Sequence[str]:
+    def _conmon(self, spec: ContainerSpec, files: ContainerFiles) -> Sequence[str]:
         return [
             self.programs.conmon,
             *("--api-version", "1", "--cid", spec.id, "--cuuid", spec.id, "--name", spec.name),
-            *("--runtime", runtime, "--runtime-arg", f"--root={self.state}"),
+            *("--runtime", self.runtime, "--runtime-arg", f"--root={self.state}"),
             *("--bundle", str(files.folder), "--container-pidfile", str(files.pid)),
             *("--conmon-pidfile", str(files.keeper_pid), "--exit-dir", str(files.exit.parent)),
             *("--persist-dir", str(files.persist), "--log-path", f"k8s-file:{spec.log}", "--log-level", "warning"),

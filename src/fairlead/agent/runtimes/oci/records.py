@@ -24,13 +24,13 @@ class SandboxRecord(msgspec.Struct, frozen=True, kw_only=True):
     handler: str = ""
 
     @classmethod
-    def of(cls, spec: SandboxSpec) -> SandboxRecord:
+    def of(cls, spec: SandboxSpec, *, host_network: bool) -> SandboxRecord:
         return cls(
             uid=spec.uid,
             namespace=spec.namespace,
             name=spec.name,
             cgroup=spec.cgroup,
-            host_network=spec.host_network,
+            host_network=host_network,
             handler=spec.handler,
         )
 
