@@ -59,6 +59,7 @@ class ProcessGroups(Cgroups):
 
     def __init__(self, root: Path) -> None:
         super().__init__(Hierarchies(2, {}))
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._layout, self._file = Layout(root), root / _FILE
         self._lock = threading.RLock()
         self._values: dict[str, dict[str, str]] = {}  # by path
