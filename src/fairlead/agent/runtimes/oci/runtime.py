@@ -267,7 +267,8 @@ class OciRuntime:
             for record in records.sandbox_records(self._layout):
                 _remove_sandbox_files(self._layout.sandbox(record.uid))
             known.write_text(boot)
-        self._maker.prepare()
+        for maker in self._all_makers:
+            maker.prepare()
 
     def _make_sandbox(self, files: SandboxFiles, spec: SandboxSpec, wanted: Collection[str]) -> None:
         _remove_sandbox_files(files)
@@ -327,7 +328,7 @@ class OciRuntime:
             return
         record = recall(files.record, ContainerRecord)
         is_known = record is not None and record.pod_uid in self._sandboxes
-        makers = [self._maker_of(record.pod_uid)] if record and is_known else {self._maker, *self._makers.values()}
+        makers = [self._maker_of(record.pod_uid)] if record and is_known else self._all_makers
         for maker in makers:
             await maker.delete(id_)
         if keeper := keeper_of(files):
@@ -378,6 +379,10 @@ class OciRuntime:
         if (descriptor := self._watched.pop(id_, None)) is not None:
             asyncio.get_running_loop().remove_reader(descriptor)
             os.close(descriptor)
+
+    @property
+    def _all_makers(self) -> Collection[Maker]:
+        return {self._maker, *self._makers.values()}
 
     def _maker_of(self, pod_uid: str) -> Maker:
         """Who makes the containers of the pod; the usual one for a handler that is not installed any more."""
