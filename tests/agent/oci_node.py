@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -201,9 +201,10 @@ async def real_node(
     memory_bytes: int | None = None,
     measure_seconds: float = 0.5,
     kind: str = OCI,
+    within: Sequence[str] = (),
 ) -> AsyncIterator[RealNode]:
     """A cluster with this machine as its node, or so much of its memory; nothing of it is left when the block ends.
-    `kind` is the runtime.
+    `kind` is the runtime; `within` are the words of a command before that of containerd.
 
     Nobody is evicted for a shortage, nor an image removed, unless `document`, the node's configuration, says so.
     """
@@ -215,7 +216,7 @@ async def real_node(
     with (
         own_cgroup(cgroups) as cgroup,
         _unmounted(folder / "root", cgroups, cgroup),
-        containerd(rootfs) if kind == CONTAINERD else nullcontext() as daemon,
+        containerd(rootfs, within) if kind == CONTAINERD else nullcontext() as daemon,
     ):
         if daemon is not None:
             daemon.load(f"docker.io/{IMAGE}", rootfs, Cmd=["sh"], Env=["FROM_IMAGE=yes"])
