@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,14 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairlead.api import builtin
 from fairlead.api.objects import Obj
 from fairlead.cli.main import main
+from fairlead.compose import Settings, simulation
 from fairlead.runtime import rng
-from fairlead.runtime.clock import parse_timestamp, timestamp
+from fairlead.runtime.clock import now, parse_timestamp, timestamp
+from fairlead.runtime.loops import run_virtual
+from fairlead.sim.nodes import NodeShape, uniform
 from fairlead.study.past.arrivals import Past, arrivals_of_past
 from fairlead.study.past.made import stem
 from tests.study.clusters import namespace, node, running
@@ -231,6 +236,40 @@ def test_equal_seeds_bring_the_same() -> None:
     assert len(lives) > 1
 
 
+def hour_of_jobs(keeps: int) -> tuple[list[Obj], float]:
+    """A cluster after an hour of eight jobs, of which all but the last so many are deleted when they are over."""
+
+    async def main() -> tuple[list[Obj], float]:
+        async with simulation(Settings(nodes=tuple(uniform(2, NodeShape("4", "8Gi"))))) as (api, _):
+            for number in range(8):
+                kept = {} if number >= 8 - keeps else {"ttlSecondsAfterFinished": 0}
+                made = job(f"etl-{number}", 0, cpu="500m", **kept)
+                del made["spec"]["selector"], made["spec"]["template"]["metadata"]
+                annotations = {"sim.fairlead.dev/lifetime-seconds": str(60 + 30 * number)}
+                made["spec"]["template"]["metadata"] = {"annotations": annotations}
+                made["metadata"] = {"name": made["metadata"]["name"]}
+                await api.create(builtin.JOBS, made, "default")
+                await asyncio.sleep(400)
+            kinds = (builtin.JOBS, builtin.PODS, builtin.EVENTS)
+            return [item.obj() for kind in kinds for item in (await api.list(kind, "")).items], now()
+
+    with rng.seeded(1):
+        return run_virtual(main())
+
+
+@pytest.mark.parametrize("keeps", [8, 1])
+def test_events_of_a_cluster_tell_what_its_jobs_tell(keeps: int) -> None:
+    """Of those that are gone, too: when they came, how long their pods lived, and what their kind asks for."""
+    objects, taken = hour_of_jobs(keeps)
+    assert sum(obj["kind"] == "Job" for obj in objects) == keeps
+    with rng.seeded(1):
+        found = arrivals_of_past(objects, taken, HOUR, None)
+    first = shown(found)[0][0]
+    rows = [(round(at - first), cpu, round(life * 60)) for at, _, cpu, life in shown(found)]
+    assert [row[:2] for row in rows] == [(round(400 * number / 60), "500m") for number in range(8)]
+    assert all(abs(life - (60 + 30 * number)) <= 2 for number, (_, _, life) in enumerate(rows))
+
+
 def simulated(folder: Path, objects: list[Obj], *options: str) -> Obj:
     path = folder / "prod.json"
     path.write_bytes(msgspec.json.encode({"kind": "List", "items": objects}))
@@ -245,9 +284,9 @@ def test_a_study_plays_them_on_and_every_run_is_the_same(tmp_path: Path) -> None
     """24 an hour of ten minutes each: four of the cluster's eight processors are busy."""
     jobs = [job(f"build-{number}", 59.5 - 2 * number, 10) for number in range(24)]
     objects = [namespace("ci"), node("n", cpu="8"), *jobs]
-    first = simulated(tmp_path, objects, "--for", "10h")
-    assert first["before"]["placed"] == 240 if "before" in first else first["placed"] == 240
-    assert first == simulated(tmp_path, objects, "--for", "10h")
+    first = simulated(tmp_path, objects, "--for", "3h")
+    assert first["placed"] == 72
+    assert first == simulated(tmp_path, objects, "--for", "3h")
 
 
 def test_without_a_dump_there_is_no_past(tmp_path: Path) -> None:
