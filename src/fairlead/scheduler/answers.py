@@ -182,7 +182,7 @@ class Answers:
         if feasible is None:
             owed = np.flatnonzero(self._owed)
             self._owed[owed] = False
-            return np.union1d(changed, owed)
+            return np.union1d(changed, owed) if len(owed) else changed
         self._owed[changed] = ~feasible
         return changed[feasible]
 
