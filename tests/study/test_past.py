@@ -17,7 +17,7 @@ from fairlead.api.objects import Obj
 from fairlead.cli.main import main
 from fairlead.compose import Settings, simulation
 from fairlead.runtime import rng
-from fairlead.runtime.clock import now, parse_timestamp, timestamp
+from fairlead.runtime.clock import now, parse_timestamp, stopwatch, timestamp
 from fairlead.runtime.loops import run_virtual
 from fairlead.sim.nodes import NodeShape, uniform
 from fairlead.study.past.arrivals import Past, arrivals_of_past
@@ -184,6 +184,23 @@ def test_a_job_of_several_rounds_keeps_them() -> None:
     assert shown(found)[0][3] == 10
 
 
+def test_a_job_of_millions_is_refused_and_not_tried() -> None:
+    with pytest.raises(ValueError, match="more than 5,000,000 pods"):
+        past(job("a-1", 5, 1, parallelism=9_000_000))
+
+
+def test_tens_of_thousands_are_read_at_once() -> None:
+    """Each that runs draws its life from those of all that ended."""
+    objects = [
+        *(job(f"a-{number}", 200, 30) for number in range(10_000)),
+        *(job(f"b-{number}", 9) for number in range(9)),
+    ]
+    objects += [job(f"a-{number}", 20) for number in range(10_000, 20_000)]
+    began = stopwatch()
+    assert len(past(*objects, length=2 * HOUR).arrivals) == 20_018
+    assert stopwatch() - began < 20
+
+
 def test_so_many_that_no_run_would_end_are_refused() -> None:
     with pytest.raises(ValueError, match="more than 5,000,000 pods"):
         past(*(job(f"a-{number}", 0.5, 0.1) for number in range(100)), span=60, length=60 * 60_000)
@@ -219,12 +236,13 @@ JSON = st.recursive(
 )
 
 
-@given(st.lists(st.tuples(st.sampled_from(["Job", "Pod", "Event"]), JSON, JSON), max_size=4))
-def test_whatever_a_dump_holds_is_read_or_left_out(things: list[tuple[str, Any, Any]]) -> None:
+@given(st.lists(st.tuples(st.sampled_from(["Job", "Pod", "Event"]), JSON, JSON, JSON), max_size=4))
+def test_whatever_a_dump_holds_is_read_or_left_out(things: list[tuple[str, Any, Any, Any]]) -> None:
     objects = []
-    for kind, spec, status in things:
-        meta = {"name": "a-1", "namespace": "ci", "creationTimestamp": ago(5)}
-        said = {"reason": "Scheduled", "involvedObject": status, "firstTimestamp": ago(2)}
+    for kind, spec, status, more in things:
+        owner = {"controller": True, "kind": more, "name": more}
+        meta = {"name": "a-1", "namespace": "ci", "creationTimestamp": ago(5), "ownerReferences": [owner]}
+        said = {"reason": more or "Scheduled", "involvedObject": status, "firstTimestamp": ago(2)}
         objects.append({"kind": kind, "metadata": meta, "spec": spec, "status": status, **said})
     assert all(0 <= arrival.at <= HOUR for arrival in past(*objects).arrivals)
 

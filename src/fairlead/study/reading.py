@@ -28,6 +28,11 @@ def moment(text: object) -> float:
         return 0.0
 
 
+def number_of(value: object, default: int) -> int:
+    """A whole number; the default for what is none."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else default
+
+
 def key_of(obj: dict[str, Any]) -> str:
     """`Job batch/load`."""
     meta = metadata(obj)

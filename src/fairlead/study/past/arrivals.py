@@ -9,6 +9,7 @@ came.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from fairlead.sim.openb import Arrival
 from fairlead.sim.workloads.generators import MOST_PODS
 from fairlead.study.past.events import said_in
 from fairlead.study.past.evidence import Came, evidence_of
-from fairlead.study.past.templates import again
+from fairlead.study.past.templates import again, pods_of
 from fairlead.wording import counted
 
 #: Names of Jobs and of their pods have room for so much of a stem.
@@ -39,38 +40,53 @@ class Past:
     notes: list[str]
 
 
-@dataclass(frozen=True, slots=True)
 class _Stream:
-    """All of one stem, the oldest first."""
+    """All of one stem, and those of them that come again."""
 
-    all: Sequence[Came]
-    #: Those of the span that comes again.
-    coming: Sequence[Came]
-    taken: float
-    span: float
-
-    @property
-    def job(self) -> Obj | None:
-        return next((came.job for came in reversed(self.all) if came.job is not None), None)
+    def __init__(self, all_: Sequence[Came], coming: Sequence[Came], taken: float, span: float) -> None:
+        newest = sorted(all_, key=lambda came: came.at, reverse=True)
+        self.namespace, self.stem, self.coming = newest[0].namespace, newest[0].stem, coming
+        #: The newest of which anybody knows how large it is.
+        self.job = next((came.job for came in newest if came.job is not None), None)
+        #: Of those that have ended, the shortest first; and how many there are.
+        self.lives = sorted(came.life for came in all_ if came.life is not None)
+        self._running = sum(came.is_running for came in all_)
+        self._taken, self._span = taken, span
 
     @property
     def name(self) -> str:
-        return f"{self.all[0].namespace}/{self.all[0].stem}"
+        return f"{self.namespace}/{self.stem}"
 
     @property
-    def lives(self) -> list[float]:
-        return [came.life for came in self.all if came.life is not None]
+    def pods(self) -> int:
+        """How many come in a span."""
+        return sum(pods_of(came.job or self.job or {}) for came in self.coming)
 
     def life(self, came: Came) -> float:
         """How long the pods of one that comes again live."""
         if came.life is not None:
             return came.life
-        seen = self.taken - came.at
-        if fitting := [life for life in self.lives if (life >= seen if came.is_running else life <= seen)]:
-            return rng.source().choice(fitting)
+        seen = self._taken - came.at
+        first, last = bisect_left(self.lives, seen), len(self.lives)
         if not came.is_running:
-            return seen
-        return max(seen, self.span * sum(each.is_running for each in self.all) / len(self.coming))
+            first, last = 0, bisect_right(self.lives, seen)
+        if first < last:
+            return self.lives[rng.source().randrange(first, last)]
+        return max(seen, self._span * self._running / len(self.coming)) if came.is_running else seen
+
+    def played(self, rounds: int, length: float) -> Iterator[Arrival]:
+        assert self.job is not None
+        name, number = self.stem[:_LONGEST_STEM].rstrip("-."), 0
+        for turn in range(rounds):
+            for came in self.coming:
+                at = turn * self._span + came.at - (self._taken - self._span)
+                if at < length:
+                    number += 1
+                    annotations = {LIFETIME_SECONDS: f"{max(self.life(came), 0.001):.3f}"}
+                    if came.has_failed:
+                        annotations[EXIT_CODE] = "1"
+                    job = again(came.job or self.job, f"{name}-again-{number}", self.namespace, annotations)
+                    yield Arrival(at, job)
 
 
 def arrivals_of_past(objects: Sequence[Obj], taken: float, span: float, length: float | None) -> Past:
@@ -84,11 +100,11 @@ def arrivals_of_past(objects: Sequence[Obj], taken: float, span: float, length: 
     streams = _streams(evidence_of(objects, said), taken, span)
     known = [stream for stream in streams if stream.job is not None]
     rounds = 1 if length is None else math.ceil(length / span)
-    if rounds * sum(len(stream.coming) for stream in known) > MOST_PODS:
+    if rounds * sum(stream.pods for stream in known) > MOST_PODS:
         raise ValueError(f"what came within {span_text(span)} is more than {MOST_PODS:,} pods in so long a run")
     found: list[Arrival] = []
     for stream in known:
-        found += _played(stream, rounds, span if length is None else length)
+        found += stream.played(rounds, span if length is None else length)
     found.sort(key=lambda arrival: arrival.at)
     reach = taken - min(event.first for event in said) if said else None
     return Past(found, list(_notes(streams, span, reach)))
@@ -101,24 +117,10 @@ def _streams(evidence: Sequence[Came], taken: float, span: float) -> list[_Strea
         kinds[came.namespace, came.stem].append(came)
     found = []
     for _, all_ in sorted(kinds.items()):
-        all_.sort(key=lambda came: came.at)
-        if coming := [came for came in all_ if taken - span < came.at <= taken]:
+        coming = [came for came in sorted(all_, key=lambda came: came.at) if taken - span < came.at <= taken]
+        if coming:
             found.append(_Stream(all_, coming, taken, span))
     return found
-
-
-def _played(stream: _Stream, rounds: int, length: float) -> Iterator[Arrival]:
-    job, stem, number = stream.job, stream.all[0].stem[:_LONGEST_STEM].rstrip("-."), 0
-    assert job is not None
-    for turn in range(rounds):
-        for came in stream.coming:
-            at = turn * stream.span + came.at - (stream.taken - stream.span)
-            if at < length:
-                number += 1
-                annotations = {LIFETIME_SECONDS: f"{max(stream.life(came), 0.001):.3f}"}
-                if came.has_failed:
-                    annotations[EXIT_CODE] = "1"
-                yield Arrival(at, again(came.job or job, f"{stem}-again-{number}", came.namespace, annotations))
 
 
 def _notes(streams: Sequence[_Stream], span: float, reach: float | None) -> Iterator[str]:

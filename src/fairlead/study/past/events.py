@@ -49,11 +49,11 @@ class Said:
 def said_in(objects: Iterable[Obj]) -> Iterator[Said]:
     """The Events that say when something came or went; those without a time are left out."""
     for obj in objects:
-        if obj["kind"] == "Event" and obj.get("reason") in REASONS:
+        if obj["kind"] == "Event" and (reason := str(obj.get("reason"))) in REASONS:
             about = mapping_at(obj, "involvedObject") or mapping_at(obj, "regarding")
             first = moment(obj.get("firstTimestamp") or obj.get("deprecatedFirstTimestamp") or obj.get("eventTime"))
             last = moment(obj.get("lastTimestamp") or obj.get("deprecatedLastTimestamp")) or first
             if first and about.get("name"):
                 namespace = str(about.get("namespace") or metadata(obj).get("namespace") or "default")
                 text = str(obj.get("message") or obj.get("note") or "")
-                yield Said(str(about.get("kind")), namespace, str(about["name"]), obj["reason"], text, first, last)
+                yield Said(str(about.get("kind")), namespace, str(about["name"]), reason, text, first, last)

@@ -16,7 +16,7 @@ from fairlead.api.objects import Obj, metadata
 from fairlead.study.past.events import COMPLETED, CREATED, JOB_FAILED, KILLING, SCHEDULED, STARTED, Said
 from fairlead.study.past.made import Makers, stem
 from fairlead.study.past.templates import job_of_job, job_of_pod
-from fairlead.study.reading import controller_of, mapping_at, mappings, moment
+from fairlead.study.reading import controller_of, mapping_at, mappings, moment, number_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +132,6 @@ def _job_life(job: Obj, end: float) -> float | None:
     if not end:
         return None
     begin = moment(status.get("startTime")) or moment(metadata(job).get("creationTimestamp"))
-    at_once = max(_number(spec.get("parallelism"), 1), 1)
-    rounds = math.ceil(_number(spec.get("completions"), at_once) / at_once)
-    return max(end - begin, 0.0) / max(rounds, _number(status.get("failed"), 0), 1)
-
-
-def _number(value: object, default: int) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) else default
+    at_once = max(number_of(spec.get("parallelism"), 1), 1)
+    rounds = math.ceil(number_of(spec.get("completions"), at_once) / at_once)
+    return max(end - begin, 0.0) / max(rounds, number_of(status.get("failed"), 0), 1)

@@ -61,7 +61,7 @@ class Makers:
     def makes(self, obj: Obj) -> bool:
         """Whether this pod or Job of the dump is made again, or counts with the Job that has made it."""
         meta, owner = metadata(obj), controller_of(obj)
-        namespace, kind = str(meta.get("namespace", "default")), owner.get("kind")
+        namespace, kind = str(meta.get("namespace", "default")), str(owner.get("kind"))
         if kind == "Job":
             job = str(owner.get("name"))
             return (namespace, job) in self._jobs or self.has_made_job(namespace, job)

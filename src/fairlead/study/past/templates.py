@@ -9,7 +9,7 @@ from collections.abc import Collection
 from typing import Any, Final
 
 from fairlead.api.objects import Obj, metadata
-from fairlead.study.reading import mapping_at, mappings
+from fairlead.study.reading import mapping_at, mappings, number_of
 
 #: What of a Job says how it goes on; its selector, and whom it waits for, belong to the old one.
 _JOB_FIELDS: Final = (
@@ -70,7 +70,7 @@ def _template(described: Obj, spec: Obj, classes: Collection[str]) -> Obj | None
     if name not in classes and not name.startswith(_SYSTEM_CLASSES):
         kept.pop("priorityClassName", None)
     meta: Obj = mapping_at(described, "metadata")
-    labels = {key: value for key, value in mapping_at(meta, "labels").items() if not _is_old(key)}
+    labels = {key: value for key, value in mapping_at(meta, "labels").items() if not _is_old(str(key))}
     return {"metadata": {"labels": labels, "annotations": dict(mapping_at(meta, "annotations"))}, "spec": kept}
 
 
@@ -81,6 +81,11 @@ def _container(container: dict[str, Any]) -> dict[str, Any]:
 
 def _is_old(label: str) -> bool:
     return label in _OLD_LABELS or label.startswith(_OLD_PREFIX)
+
+
+def pods_of(spec: Obj) -> int:
+    """How many pods a Job of that spec makes, if all goes well."""
+    return max(number_of(spec.get("completions"), number_of(spec.get("parallelism"), 1)), 1)
 
 
 def again(spec: Obj, name: str, namespace: str, annotations: dict[str, str]) -> Obj:
