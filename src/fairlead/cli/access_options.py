@@ -12,6 +12,7 @@ import click
 from fairlead.api.fields import Errors
 from fairlead.cli.failures import WrongUsage
 from fairlead.cli.options import names_in
+from fairlead.client.reviews import ReviewService
 from fairlead.golang.durations import non_negative_seconds
 from fairlead.golang.numbers import parse_strict_bool
 from fairlead.golang.quoting import go_quote
@@ -36,7 +37,6 @@ from fairlead.server.auth.authorization_configuration import (
 )
 from fairlead.server.auth.oidc import configuration as oidc
 from fairlead.server.auth.oidc.keys import ALGORITHMS
-from fairlead.server.auth.webhooks.service import ReviewService
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from fairlead.api.users import ADMIN, User
+from fairlead.client.reviews import ReviewService
 from fairlead.server.account_tokens import ISSUER, AccountTokens, Finder, TokenVerifier
 from fairlead.server.auth.authenticator import Authenticator, anonymous, shown_first
 from fairlead.server.auth.bootstrap_tokens import bootstrap_tokens
@@ -22,7 +23,6 @@ from fairlead.server.auth.oidc.issuers import Issuers
 from fairlead.server.auth.oidc.keys import ALGORITHMS
 from fairlead.server.auth.reloading import follow
 from fairlead.server.auth.tokens import KnownTokens, TokenAuthenticator
-from fairlead.server.auth.webhooks.service import ReviewService
 from fairlead.server.auth.webhooks.tokens import TokenWebhook
 
 
