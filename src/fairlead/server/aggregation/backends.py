@@ -51,9 +51,13 @@ class Backends:
     async def close(self) -> None:
         await self._connections.close()
 
-    def address(self, service: RemoteService) -> str:
+    def place(self, service: RemoteService) -> tuple[str, int]:
         """Where it listens now: host and port. ServiceError: nowhere."""
-        host, port = self._route(service.namespace, service.service, service.port)
+        return self._route(service.namespace, service.service, service.port)
+
+    def address(self, service: RemoteService) -> str:
+        """The same, as it stands in a URL."""
+        host, port = self.place(service)
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     def context(self, service: RemoteService) -> ssl.SSLContext:
@@ -99,13 +103,14 @@ class Backends:
             method,
             URL(url, encoded=True),
             body,
-            context=self._anybody if url.startswith("https:") else None,
+            context=self.anybody if url.startswith("https:") else None,
             headers=headers,
             is_repeatable=method in _REPEATABLE,
         )
 
     @cached_property
-    def _anybody(self) -> ssl.SSLContext:
+    def anybody(self) -> ssl.SSLContext:
+        """How whoever answers is believed."""
         return trusting_anybody()
 
 

@@ -49,6 +49,7 @@ from fairlead.server.http.forwarding import Forwarder
 from fairlead.server.http.health import HEALTH_PATHS, Health
 from fairlead.server.http.request import REQUEST_SECONDS, Request
 from fairlead.server.http.resources import ResourceHandlers
+from fairlead.server.http.tunnel import Tunnels
 from fairlead.server.metrics import ServerMetrics
 from fairlead.server.metrics.access import ALLOWED, DENIED, ERROR, NO_OPINION
 
@@ -74,8 +75,9 @@ class Services:
     health: Health
     debug: Debug
     metrics: ServerMetrics
-    #: The requests that others answer.
+    #: The requests that others answer, in this protocol and in others.
     forwarder: Forwarder
+    tunnels: Tunnels
     #: None: nobody has to wait.
     fairness: Fairness | None = None
     #: None: there is no audit log.
@@ -271,7 +273,7 @@ async def dispatch(services: Services, proceed: Handler, request: Request) -> An
     working_on("apiserver", f"{request.method} {info.path}")
     aggregator = services.aggregator
     if aggregator is not None and (service := aggregated.service_for(aggregator, info.path)) is not None:
-        return await aggregated.answer(aggregator, services.forwarder, service, request)
+        return await aggregated.answer(aggregator, services.forwarder, services.tunnels, service, request)
     if info.resource:
         return await services.resources.answer(request)
     measuring.count_path(services.metrics.requests, request)

@@ -28,7 +28,7 @@ from fairlead.server.http.connecting import connect_options
 from fairlead.server.http.forwarding import Forwarder, Unreachable
 from fairlead.server.http.request import Request
 from fairlead.server.http.request_info import RequestInfo
-from fairlead.server.http.tunnel import Tunnels
+from fairlead.server.http.tunnel import Tunnels, to_kubelet
 from fairlead.server.nodes.kubelets import Kubelet, Kubelets
 from fairlead.server.registry.registry import Registry
 
@@ -77,7 +77,8 @@ async def answer(registry: Registry, forwarder: Forwarder, tunnels: Tunnels, req
         raise BadRequest(_NOT_SIMULATED[info.resource, info.subresource])
     kubelets = registry.agents.kubelets
     if info.subresource != "log":
-        return await tunnels.run(request, kubelets, kubelet, _target_of_streams(request, container))
+        destination = to_kubelet(kubelets, kubelet, _target_of_streams(request, container))
+        return await tunnels.run(request, destination)
     opening = partial(_opened, kubelets, kubelet, _target_of_log(request, container), request)
     try:
         await forwarder.run(request, opening, host=kubelet.host, seconds=0)
