@@ -26,15 +26,18 @@ from fairlead.api.errors import (
     Unauthorized,
     Unknown,
 )
+from fairlead.api.users import User
 from fairlead.golang.quoting import go_quote
 from fairlead.runtime.clock import stopwatch
 from fairlead.runtime.http.exchange import Receive
 from fairlead.runtime.http.protocol import ON_AUTHENTICATED, TRANSPORT
+from fairlead.runtime.http.upgrading import UPGRADE, Upgrade
 from fairlead.runtime.tracing import step
 from fairlead.runtime.watchdog import working_on
 from fairlead.server.access import Authorizer, Decision, Verdict, check
 from fairlead.server.aggregation.aggregator import Aggregator
 from fairlead.server.audit.auditor import Auditor
+from fairlead.server.auth import websocket_tokens
 from fairlead.server.auth.authenticator import ANONYMOUS_USER, Authenticator, Credentials
 from fairlead.server.auth.impersonation import impersonated, wanted_user
 from fairlead.server.fairness.fairness import Fairness, Rejected
@@ -152,9 +155,7 @@ async def bound(services: Services, proceed: Handler, request: Request) -> Answe
 async def authenticate(services: Services, proceed: Handler, request: Request) -> Answer | None:
     """Set the user of the request; 401 without one."""
     began = stopwatch()
-    if request.count(b"authorization") <= 1:
-        shown = Credentials(request.headers, request.scope[TRANSPORT], request.path)
-        request.user = await services.authenticate(shown)
+    request.user = await _who(services.authenticate, request)
     if request.user is None:
         services.metrics.access.refused(stopwatch() - began, has_credentials=b"authorization" in request.headers)
         if services.auditor is not None:
@@ -166,6 +167,24 @@ async def authenticate(services: Services, proceed: Handler, request: Request) -
     request.requester = request.user
     request.read_query()
     return await proceed(request)
+
+
+async def _who(authenticate: Authenticator, request: Request) -> User | None:
+    """Who sends it. What has shown that, and is not for whoever it goes on to, is taken out of its headers."""
+    if request.count(b"authorization") > 1:
+        return None
+    headers, token = request.scope["headers"], ""
+    upgrade: Upgrade | None = request.scope.get(UPGRADE)
+    if upgrade is not None and upgrade.speaks("websocket"):
+        try:
+            token, headers = websocket_tokens.taken_out(headers)
+        except websocket_tokens.BadProtocols:
+            return None
+    shown = Credentials(request.headers, request.scope[TRANSPORT], request.path, headers, token)
+    user = await authenticate(shown)
+    if token or shown.used:
+        request.replace_headers([header for header in headers if header[0] not in shown.used])
+    return user
 
 
 async def trace(services: Services, proceed: Handler, request: Request) -> Answer | None:

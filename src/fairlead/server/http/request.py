@@ -84,6 +84,10 @@ class Request:
             return int(header in self.headers)
         return sum(name == header for name, _ in headers)
 
+    def replace_headers(self, headers: list[tuple[bytes, bytes]]) -> None:
+        """From now on it has these."""
+        self.scope["headers"], self.headers = headers, dict(reversed(headers))
+
     @property
     def method(self) -> str:
         return str(self.scope["method"])
