@@ -57,6 +57,8 @@ class Extension:
         #: What watchers are told.
         self.events: asyncio.Queue[Obj | None] = asyncio.Queue()
         self.watchers = 0
+        #: Of a body that is sent, and how many are.
+        self.received = self.uploads = 0
         self.is_broken = False
         self.port = 0
         self._authority = Authority.make("extras")
@@ -102,6 +104,8 @@ class Extension:
             return web.Response(status=500)
         if request.path == f"{GADGETS}/a/stream":
             return await self._echo(request)
+        if request.path == f"{GADGETS}/a/upload":
+            return await self._upload(request)
         match request.path, request.method:
             case path, "GET" if path == ROOT:
                 found = {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": f"{GROUP}/{VERSION}"}
@@ -118,6 +122,16 @@ class Extension:
             case path, "POST" if path == GADGETS:
                 return web.json_response(await request.json(), status=201)
         return web.json_response({"kind": "Status", "status": "Failure", "message": "no such gadget"}, status=404)
+
+    async def _upload(self, request: web.Request) -> web.Response:
+        """Tells how much came, and how its length was told."""
+        self.received, self.uploads = 0, self.uploads + 1
+        try:
+            async for piece in request.content.iter_any():
+                self.received += len(piece)
+        finally:
+            self.uploads -= 1
+        return web.Response(text=f"{self.received} {request.headers.get('Content-Length', 'chunked')}")
 
     async def _echo(self, request: web.Request) -> web.StreamResponse:
         """A WebSocket that says everything twice."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from base64 import b64encode
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -306,3 +307,57 @@ def test_the_name_of_a_user_says_nothing_of_others() -> None:
         assert world.extension.asked() == []
 
     within(steps, authenticate=somebody)
+
+
+UPLOAD = f"{GADGETS}/a/upload"
+
+
+def test_a_body_goes_on_as_it_comes_however_long_it_is() -> None:
+    async def steps(world: World) -> None:
+        await world.serve_extras()
+        await world.available()
+        size = 8 << 20  # more than a body of our own may have
+        assert await world.ask(UPLOAD, "PUT", data=b"x" * size) == f"{size} {size}"
+        more = asyncio.Event()
+
+        async def pieces() -> AsyncIterator[bytes]:
+            yield b"first"
+            await more.wait()
+            yield b"second"
+
+        sending = asyncio.create_task(world.ask(UPLOAD, "POST", data=pieces()))
+        await soon(lambda: world.extension.received == 5)
+        more.set()
+        assert await sending == "11 chunked"
+        assert await world.ask(UPLOAD, "POST") == "0 0"
+
+    within(steps)
+
+
+def test_whoever_goes_while_a_body_is_sent_ends_the_other_side() -> None:
+    async def steps(world: World) -> None:
+        await world.serve_extras()
+        await world.available()
+        gone = asyncio.Event()
+
+        async def endless() -> AsyncIterator[bytes]:
+            yield b"first"
+            await gone.wait()
+
+        sending = asyncio.create_task(world.ask(UPLOAD, "POST", data=endless()))
+        await soon(lambda: world.extension.received == 5)
+        sending.cancel()
+        await soon(lambda: world.extension.uploads == 0)
+
+    within(steps)
+
+
+def test_an_answer_may_come_before_the_body_has_ended() -> None:
+    async def steps(world: World) -> None:
+        await world.serve_extras()
+        await world.available()
+        refused = await world.ask(f"{GADGETS}/b", "PUT", 404, data=b"x" * (4 << 20))
+        assert refused["message"] == "no such gadget"
+        assert (await world.ask(GADGETS))["items"] == [gadget("a")]
+
+    within(steps)

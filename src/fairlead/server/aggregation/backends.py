@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from fairlead.api.users import MASTERS, User
 from fairlead.caches import LruCache
-from fairlead.client.calls import Connections
+from fairlead.client.calls import Body, Connections
 from fairlead.client.tls import show, trusting, trusting_anybody
 from fairlead.client.webhooks import Route
 from fairlead.runtime.authority import Identity
@@ -78,7 +78,7 @@ class Backends:
         method: str,
         target: str,
         headers: Iterable[tuple[str, str]],
-        body: bytes | None = None,
+        body: Body = None,
     ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         """The answer to a request for this path and query, as far as its head."""
         from yarl import URL
@@ -94,7 +94,7 @@ class Backends:
         )
 
     def opened_at(
-        self, url: str, method: str, headers: Iterable[tuple[str, str]], body: bytes | None = None
+        self, url: str, method: str, headers: Iterable[tuple[str, str]], body: Body = None
     ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         """The same of whoever listens there; nobody asks who that is."""
         from yarl import URL

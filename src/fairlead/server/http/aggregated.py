@@ -11,6 +11,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 from fairlead.api.errors import InternalError
+from fairlead.client.calls import Body
 from fairlead.client.webhooks import ServiceError
 from fairlead.server.aggregation.aggregator import Aggregator
 from fairlead.server.aggregation.backends import identifying
@@ -74,10 +75,11 @@ def _opened(
     address: str,
     request: Request,
     headers: list[tuple[str, str]],
+    body: Body,
 ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
     whole = [*headers, *_told(request, address)]
     target = _target(request)
-    return aggregator.backends.opened(service, address, request.method, target, whole, request.body or None)
+    return aggregator.backends.opened(service, address, request.method, target, whole, body)
 
 
 def _told(request: Request, address: str) -> Iterator[tuple[str, str]]:

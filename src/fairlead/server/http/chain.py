@@ -42,7 +42,7 @@ from fairlead.server.auth.authenticator import ANONYMOUS_USER, Authenticator, Cr
 from fairlead.server.auth.impersonation import impersonated, wanted_user
 from fairlead.server.fairness.fairness import Fairness, Rejected
 from fairlead.server.fairness.flows import Flow
-from fairlead.server.http import aggregated, measuring
+from fairlead.server.http import aggregated, measuring, node_proxy, pod_proxy
 from fairlead.server.http.answers import Answer, Headers
 from fairlead.server.http.audit import begin, begin_of_stranger
 from fairlead.server.http.authorization import access_request, runs_long
@@ -245,12 +245,24 @@ def _result(verdict: Verdict) -> str:
 
 
 async def receive(services: Services, proceed: Handler, request: Request) -> Answer | None:
-    """Read the body."""
+    """Read the body, unless it is for somebody else, who gets it as it comes."""
+    if request.method not in ("POST", "PUT", "PATCH", "DELETE"):
+        return await proceed(request)
+    if _is_for_others(services, request):
+        request.has_unread_body = True
+        return await proceed(request)
     is_watch = request.is_watch or request.info.is_watch_path
     seconds = REQUEST_SECONDS if is_watch else request.timeout()  # a watch has timeoutSeconds
-    if request.method in ("POST", "PUT", "PATCH", "DELETE"):
-        request.body = await _body(request.receive, seconds)
+    request.body = await _body(request.receive, seconds)
     return await proceed(request)
+
+
+def _is_for_others(services: Services, request: Request) -> bool:
+    """Whether what is answered is what another server says."""
+    info, aggregator = request.info, services.aggregator
+    if aggregator is not None and aggregated.service_for(aggregator, info.path) is not None:
+        return True
+    return pod_proxy.is_proxied(info) or node_proxy.is_proxied(info)
 
 
 async def take_turn(services: Services, proceed: Handler, request: Request) -> Answer | None:

@@ -20,6 +20,7 @@ from fairlead.api.builtin import PODS
 from fairlead.api.errors import ApiError, BadRequest, InternalError, NotFound, class_of
 from fairlead.api.objects import Obj
 from fairlead.api.pod_log_options import PodLogOptions
+from fairlead.client.calls import Body
 from fairlead.golang.numbers import parse_bool
 from fairlead.server.access import check
 from fairlead.server.http.answers import Answer
@@ -141,10 +142,10 @@ def _quoted_url(kubelet: Kubelet, request: Request, container: str) -> str:
 
 
 def _opened(
-    kubelets: Kubelets, kubelet: Kubelet, target: str, request: Request, headers: list[tuple[str, str]]
+    kubelets: Kubelets, kubelet: Kubelet, target: str, request: Request, headers: list[tuple[str, str]], body: Body
 ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
     is_verified = not request.flag("insecureSkipTLSVerifyBackend")
-    return _checked(kubelets.opened(kubelet, "GET", target, headers, is_verified=is_verified))
+    return _checked(kubelets.opened(kubelet, "GET", target, headers, body, is_verified=is_verified))
 
 
 @asynccontextmanager

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from fairlead.api.builtin import NODES
 from fairlead.api.errors import ApiError, InternalError, ServiceUnavailable
+from fairlead.client.calls import Body
 from fairlead.server.http.answers import Answer
 from fairlead.server.http.forwarding import Forwarder, Unreachable
 from fairlead.server.http.request import Request
@@ -66,8 +67,8 @@ async def _forwarded(
     if wants_tunnel(request):
         return await tunnels.run(request, to_kubelet(kubelets, kubelet, target))
 
-    def opening(headers: list[tuple[str, str]]) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
-        return kubelets.opened(kubelet, request.method, target, headers, request.body or None)
+    def opening(headers: list[tuple[str, str]], body: Body) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        return kubelets.opened(kubelet, request.method, target, headers, body)
 
     try:
         await forwarder.run(request, opening, host=kubelet.host, seconds=0)

@@ -18,6 +18,7 @@ import msgspec
 from fairlead.api.builtin import ENDPOINTS, PODS, SERVICES
 from fairlead.api.errors import ApiError, BadRequest, NotFound, ServiceUnavailable
 from fairlead.api.meta import View
+from fairlead.client.calls import Body
 from fairlead.golang.quoting import go_quote
 from fairlead.runtime import rng
 from fairlead.server.aggregation.backends import Backends
@@ -141,10 +142,10 @@ async def answer(
 
 
 def _opened(
-    backends: Backends, url: str, request: Request, headers: list[tuple[str, str]]
+    backends: Backends, url: str, request: Request, headers: list[tuple[str, str]], body: Body
 ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
     whole = [*headers, ("Host", _host(request)), *_uri(request)]
-    return backends.opened_at(url, request.method, whole, request.body or None)
+    return backends.opened_at(url, request.method, whole, body)
 
 
 def _host(request: Request) -> str:

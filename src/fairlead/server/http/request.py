@@ -63,6 +63,8 @@ class Request:
     queries: dict[str, list[str]] = field(default_factory=dict)
     query: dict[str, str] = field(default_factory=dict)
     body: bytes = b""
+    #: Whether its body is still to come: whoever answers reads it.
+    has_unread_body: bool = False
     #: What was asked of authorization.
     asked: AccessRequest | None = None
     #: Headers of the answer, whatever it is.

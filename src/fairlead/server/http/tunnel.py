@@ -123,9 +123,9 @@ class Tunnels:
 
 
 def _check_bodiless(request: Request) -> None:
-    """What is sent with a GET is never read, and would be taken for the other protocol."""
-    headers = request.headers
-    if request.method == "GET" and (b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"):
+    """What nobody has read would be taken for the other protocol."""
+    headers, is_unread = request.headers, request.has_unread_body or request.method in ("GET", "HEAD")
+    if is_unread and (b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"):
         raise BadRequest("a request for another protocol has no body")
 
 
