@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from fairlead.api.encoded import Encoded
 from fairlead.caches import LruCache
-from fairlead.client.calls import CallError, Connections
+from fairlead.client.calls import Body, CallError, Connections
 from fairlead.client.tls import show, trusting, trusting_anybody
 from fairlead.node.stats.measurements import NodeMeasurements
 from fairlead.runtime.clock import monotonic
@@ -84,7 +84,7 @@ class Kubelets:
         method: str,
         target: str,
         headers: Iterable[tuple[str, str]],
-        body: bytes | None = None,
+        body: Body = None,
         *,
         is_verified: bool = True,
     ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
