@@ -60,7 +60,8 @@ def test_what_is_no_upgrade_or_an_unknown_one_is_refused(tmp_path: Path) -> None
             answer = await ask(node, "POST", exec_, UPGRADE | {"Upgrade": "h2c"})
             assert answer == (400, "unable to upgrade: missing upgrade headers in request")
             answer = await ask(node, "POST", exec_, UPGRADE | {"X-Stream-Protocol-Version": "v0"})
-            both = "client supports [v0], server accepts [v5.channel.k8s.io v4.channel.k8s.io]"
+            spoken = " ".join([*(f"v{version}.channel.k8s.io" for version in (5, 4, 3, 2)), "channel.k8s.io"])
+            both = f"client supports [v0], server accepts [{spoken}]"
             assert answer == (403, f"unable to upgrade: unable to negotiate protocol: {both}")
             answer = await ask(node, "GET", exec_, WEBSOCKET | {"Sec-WebSocket-Protocol": "v0"})
             assert answer[0] == 403

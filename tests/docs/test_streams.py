@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.runtime.streaming import port_forward, remote_command
+from fairlead.runtime.streaming import command_protocols, port_forward
 
 PAGE = (Path(__file__).parents[2] / "docs" / "streams.md").read_text()
 
@@ -20,6 +20,6 @@ def test_the_example_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_every_protocol_is_named() -> None:
-    for spoken in (remote_command.SPOKEN, port_forward.SPOKEN):
+    for spoken in (command_protocols.SPOKEN, port_forward.SPOKEN):
         for protocol in {*spoken.over_spdy, *spoken.over_websocket} - {""}:
             assert f"`{protocol}`" in PAGE

@@ -13,10 +13,11 @@ from fairlead.agent.kubelet_api.pod_streams import NotRun, PodStreams, ProcessSt
 from fairlead.agent.kubelet_api.pod_views import PodView
 from fairlead.agent.kubelet_api.replies import Failed
 from fairlead.runtime.http.exchange import Scope
+from fairlead.runtime.streaming.command_protocols import SPOKEN
 from fairlead.runtime.streaming.command_status import ended, failed
 from fairlead.runtime.streaming.duplex import copy
 from fairlead.runtime.streaming.handshake import HandshakeError, agree
-from fairlead.runtime.streaming.remote_command import SPOKEN, CommandClient, Wanted, commanding
+from fairlead.runtime.streaming.remote_command import CommandClient, Wanted, commanding
 
 _TRUE = "1"
 

@@ -1,7 +1,7 @@
 """The client of a command in a container: its input, both outputs, its terminal's size, and how it is told the end.
 
-The same object whatever the client speaks: `v5.channel.k8s.io` or `v4.channel.k8s.io`, over WebSocket (a channel is the
-first byte of each message) or over SPDY (a channel is a stream).
+The same object whatever the client speaks: one of the protocols of `command_protocols.py`, over WebSocket (a channel is
+the first byte of each message) or over SPDY (a channel is a stream).
 Source: apimachinery `pkg/util/remotecommand`, client-go `tools/remotecommand`, kubelet `cri-streaming` (1.36).
 """
 
@@ -17,18 +17,15 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from fairlead.api.encoded import encode
 from fairlead.api.objects import Obj
+from fairlead.runtime.streaming.base64_channels import Base64Pieces, text_of
+from fairlead.runtime.streaming.command_protocols import CommandProtocol
 from fairlead.runtime.streaming.duplex import Connection, Inbox, Sink, linger, read_while_there
-from fairlead.runtime.streaming.handshake import Agreement, Spoken
+from fairlead.runtime.streaming.handshake import Agreement
 from fairlead.runtime.streaming.spdy import SpdyConnection, SpdyStream
 from fairlead.runtime.streaming.websocket import WebSocket
 from fairlead.runtime.streaming.websocket_frames import Piece
 
-#: The fifth version over WebSocket is the fourth with a word for the end of a channel; SPDY always had one.
-V4: Final = "v4.channel.k8s.io"
-V5: Final = "v5.channel.k8s.io"
-SPOKEN: Final = Spoken(over_spdy=(V5, V4), over_websocket=(V5, V4))
 #: How long a client may take to open its streams.
 OPENING_SECONDS: Final = 30.0
 
@@ -89,7 +86,8 @@ class CommandClient(ABC):
     stdout: Sink | None
     stderr: Sink | None
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, protocol: CommandProtocol, wanted: Wanted) -> None:
+        self.protocol = protocol
         self.stdin = Inbox() if wanted.stdin else None
         self.stdout = self.stderr = None
         self.sizes = Sizes()
@@ -115,26 +113,23 @@ class CommandClient(ABC):
         if self.stdin is not None:
             self.stdin.discard()
         with contextlib.suppress(ConnectionError):
-            await self.tell(encode(status))
+            await self.tell(self.protocol.end(status))
 
     @abstractmethod
     async def read(self) -> None:
         """Read until the client goes."""
 
     @abstractmethod
-    async def tell(self, status: bytes) -> None:
-        """Send the end, and that nothing follows."""
+    async def tell(self, end: bytes) -> None:
+        """Send what is said of the end, if anything is, and that nothing follows."""
 
 
 @asynccontextmanager
 async def commanding(agreement: Agreement, wanted: Wanted) -> AsyncIterator[CommandClient]:
     """The client, while the block runs; `finish` belongs at its end. TimeoutError: it does not open its streams."""
-    connection = await agreement.accept()
-    client: CommandClient
-    if agreement.is_websocket:
-        client = WebSocketClient(connection, wanted, has_close=agreement.protocol == V5)
-    else:
-        client = SpdyClient(connection, wanted)
+    connection, protocol = await agreement.accept(), CommandProtocol(agreement.protocol)
+    kind = WebSocketClient if agreement.is_websocket else SpdyClient
+    client: CommandClient = kind(connection, protocol, wanted)
     reading = asyncio.create_task(client.run())
     try:
         await client.begin()
@@ -150,31 +145,38 @@ async def commanding(agreement: Agreement, wanted: Wanted) -> AsyncIterator[Comm
 
 
 class _Channel:
-    def __init__(self, socket: WebSocket, channel: int) -> None:
-        self._socket, self._prefix = socket, bytes([channel])
+    def __init__(self, socket: WebSocket, channel: int, *, is_base64: bool) -> None:
+        self._socket, self._channel, self._is_base64 = socket, channel, is_base64
 
     async def write(self, data: bytes) -> None:
-        await self._socket.send(self._prefix + data)
+        if self._is_base64:
+            await self._socket.send_text(text_of(self._channel, data))
+        else:
+            await self._socket.send(bytes([self._channel]) + data)
 
 
 class WebSocketClient(CommandClient):
-    def __init__(self, connection: Connection, wanted: Wanted, *, has_close: bool) -> None:
-        super().__init__(wanted)
-        self._socket, self._has_close = WebSocket(connection), has_close
-        self.stdout = _Channel(self._socket, _STDOUT) if wanted.stdout else None
-        self.stderr = _Channel(self._socket, _STDERR) if wanted.stderr else None
+    def __init__(self, connection: Connection, protocol: CommandProtocol, wanted: Wanted) -> None:
+        super().__init__(protocol, wanted)
+        self._socket = WebSocket(connection)
+        self.stdout = self._sink(_STDOUT) if wanted.stdout else None
+        self.stderr = self._sink(_STDERR) if wanted.stderr else None
+        self._base64 = Base64Pieces() if protocol.is_base64 else None
         self._channel, self._short = -1, b""
+
+    def _sink(self, channel: int) -> _Channel:
+        return _Channel(self._socket, channel, is_base64=self.protocol.is_base64)
 
     async def begin(self) -> None:
         """The first channel that there is says that the command has a connection, by saying nothing."""
-        await (self.stdout or self.stderr or _Channel(self._socket, _ERROR)).write(b"")
+        await (self.stdout or self.stderr or self._sink(_ERROR)).write(b"")
 
     async def read(self) -> None:
         await read_while_there(self._read(), self._socket.ping)
 
     async def _read(self) -> None:
         async for piece in self._socket.pieces():
-            await self._receive(piece)
+            await self._receive(piece if self._base64 is None else self._base64.decoded(piece))
 
     async def _receive(self, piece: Piece) -> None:
         data = piece.data
@@ -192,11 +194,12 @@ class WebSocketClient(CommandClient):
     def _take_order(self, channel: int, text: bytes) -> None:
         if channel == _RESIZE:
             self.sizes.put(text)
-        elif self._has_close and text == bytes([_STDIN]) and self.stdin is not None:
+        elif self.protocol.has_close and text == bytes([_STDIN]) and self.stdin is not None:
             self.stdin.end()
 
-    async def tell(self, status: bytes) -> None:
-        await self._socket.send(bytes([_ERROR]) + status)
+    async def tell(self, end: bytes) -> None:
+        if end:
+            await self._sink(_ERROR).write(end)
         await self._socket.say_goodbye()
 
 
@@ -204,14 +207,14 @@ class WebSocketClient(CommandClient):
 
 
 class SpdyClient(CommandClient):
-    def __init__(self, connection: Connection, wanted: Wanted) -> None:
-        super().__init__(wanted)
+    def __init__(self, connection: Connection, protocol: CommandProtocol, wanted: Wanted) -> None:
+        super().__init__(protocol, wanted)
         self._spdy, self._wanted = SpdyConnection(connection), wanted
         self._streams: dict[str, SpdyStream] = {}
         self._resizing: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
-        missing = set(_expected(self._wanted))
+        missing = set(_expected(self._wanted, has_sizes=self.protocol.has_sizes))
         async with asyncio.timeout(OPENING_SECONDS):
             while missing:
                 stream = await self._spdy.accept()
@@ -226,7 +229,7 @@ class SpdyClient(CommandClient):
         if self._wanted.stdin:
             self.stdin = self._streams["stdin"].inbox
         self.stdout, self.stderr = self._streams.get("stdout"), self._streams.get("stderr")
-        if self._wanted.is_terminal:
+        if "resize" in self._streams:
             self._resizing = asyncio.create_task(self._follow_sizes(self._streams["resize"]))
 
     async def read(self) -> None:
@@ -241,20 +244,21 @@ class SpdyClient(CommandClient):
             if lines:
                 self.sizes.put(lines[-1])
 
-    async def tell(self, status: bytes) -> None:
+    async def tell(self, end: bytes) -> None:
         for stream in (self._streams.get("stdout"), self._streams.get("stderr")):
             if stream is not None:
                 await stream.end()
         error = self._streams["error"]
-        await error.write(status)
+        if end:
+            await error.write(end)
         await error.end()
         await self._spdy.go_away()
 
 
-def _expected(wanted: Wanted) -> Iterator[str]:
+def _expected(wanted: Wanted, *, has_sizes: bool) -> Iterator[str]:
     yield "error"
     for kind in ("stdin", "stdout", "stderr"):
         if getattr(wanted, kind):
             yield kind
-    if wanted.is_terminal:
+    if wanted.is_terminal and has_sizes:
         yield "resize"

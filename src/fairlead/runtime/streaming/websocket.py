@@ -51,9 +51,16 @@ class WebSocket:
 
     async def send(self, data: bytes) -> None:
         """Send a message."""
+        await self._send(Opcode.BINARY, data)
+
+    async def send_text(self, text: bytes) -> None:
+        """Send a message of UTF-8."""
+        await self._send(Opcode.TEXT, text)
+
+    async def _send(self, kind: Opcode, data: bytes) -> None:
         if self._is_closed:
             raise BrokenPipeError("the WebSocket is closed")
-        await self._duplex.write(frame(Opcode.BINARY, data))
+        await self._duplex.write(frame(kind, data))
 
     async def say_goodbye(self, code: int = NORMAL) -> None:
         """Nothing more will be sent; what the client still sends is to be read until it goes."""

@@ -102,6 +102,8 @@ class Authentication:
             verifiers.append(self._webhook)
         bearer = TokenAuthenticator(*verifiers)
         front_proxy = settings.front_proxy
+        if front_proxy is not None and not client_authority:
+            raise ValueError("whose certificates are users' must be known beside front proxies")
         others: list[Authenticator] = [CertificateAuthenticator(client_authority if front_proxy else ())]
         if settings.anonymous is not None:
             others.append(anonymous(settings.anonymous.paths))

@@ -245,15 +245,14 @@ def _result(verdict: Verdict) -> str:
 
 
 async def receive(services: Services, proceed: Handler, request: Request) -> Answer | None:
-    """Read the body, unless it is for somebody else, who gets it as it comes."""
-    if request.method not in ("POST", "PUT", "PATCH", "DELETE"):
-        return await proceed(request)
-    if _is_for_others(services, request):
-        request.has_unread_body = True
-        return await proceed(request)
+    """Read the body, unless it is for somebody else, who gets it as it comes. A `timeout` that is none is refused."""
     is_watch = request.is_watch or request.info.is_watch_path
     seconds = REQUEST_SECONDS if is_watch else request.timeout()  # a watch has timeoutSeconds
-    request.body = await _body(request.receive, seconds)
+    if request.method in ("POST", "PUT", "PATCH", "DELETE"):
+        if _is_for_others(services, request):
+            request.has_unread_body = True
+        else:
+            request.body = await _body(request.receive, seconds)
     return await proceed(request)
 
 

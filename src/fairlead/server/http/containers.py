@@ -20,13 +20,14 @@ from fairlead.api.builtin import PODS
 from fairlead.api.errors import ApiError, BadRequest, InternalError, NotFound, class_of
 from fairlead.api.objects import Obj
 from fairlead.api.pod_log_options import PodLogOptions
-from fairlead.client.calls import Body
+from fairlead.client.calls import Body, why
 from fairlead.golang.numbers import parse_bool
 from fairlead.server.access import check
+from fairlead.server.http import log_sockets
 from fairlead.server.http.answers import Answer
 from fairlead.server.http.authorization import access_request
 from fairlead.server.http.connecting import connect_options
-from fairlead.server.http.forwarding import Forwarder, Unreachable
+from fairlead.server.http.forwarding import Forwarder, Opening, Unreachable, forwarded
 from fairlead.server.http.request import Request
 from fairlead.server.http.request_info import RequestInfo
 from fairlead.server.http.tunnel import Tunnels, to_kubelet
@@ -81,11 +82,25 @@ async def answer(registry: Registry, forwarder: Forwarder, tunnels: Tunnels, req
         destination = to_kubelet(kubelets, kubelet, _target_of_streams(request, container))
         return await tunnels.run(request, destination)
     opening = partial(_opened, kubelets, kubelet, _target_of_log(request, container), request)
+    if log_sockets.is_wanted(request):
+        return await _over_websocket(request, tunnels, opening, kubelet, container)
     try:
         await forwarder.run(request, opening, host=kubelet.host, seconds=0)
     except Unreachable as error:
         raise InternalError(f"Get {_quoted_url(kubelet, request, container)}: {error}") from None
     return None
+
+
+async def _over_websocket(
+    request: Request, tunnels: Tunnels, opening: Opening, kubelet: Kubelet, container: str
+) -> Answer | None:
+    import aiohttp
+
+    headers = [header for header in forwarded(request) if not header[0].startswith("sec-websocket-")]
+    try:
+        return await log_sockets.answer(request, tunnels, opening(headers, None))
+    except (aiohttp.ClientError, TimeoutError) as error:
+        raise InternalError(f"Get {_quoted_url(kubelet, request, container)}: {why(error, kubelet.host)}") from None
 
 
 async def _check_create(registry: Registry, request: Request) -> None:

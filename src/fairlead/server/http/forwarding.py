@@ -8,6 +8,7 @@ Source: net/http/httputil/reverseproxy.go, apimachinery `util/proxy` (1.36).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager
@@ -34,6 +35,7 @@ _OF_CONNECTION: Final = frozenset(
 _KEPT_BACK: Final = frozenset(b"authorization host content-length expect x-forwarded-for".split())
 _KEPT_BACK_PREFIXES: Final = (b"impersonate-", b"x-remote-")
 _MADE_ANEW: Final = frozenset(b"audit-id content-length date".split())
+_LOOK_SECONDS: Final = 5.0
 _BODILESS: Final = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
 
 #: Opens the way to the other server, given the headers of the request and its body.
@@ -133,7 +135,14 @@ class _Upload:
 
 
 async def _until_gone(request: Request, upload: _Upload) -> None:
-    await upload.is_over.wait()
+    """While the other server takes nothing of a body, nothing of it is read, and only the connection shows the end."""
+    while not upload.is_over.is_set():
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LOOK_SECONDS):
+                await upload.is_over.wait()
+        if request.scope[TRANSPORT].is_closing():
+            upload.on_gone()
+            return
     while (await request.receive())["type"] != "http.disconnect":
         pass
     upload.on_gone()

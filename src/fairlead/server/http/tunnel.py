@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import re
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import httptools
 
@@ -110,7 +110,14 @@ class Tunnels:
 
     async def _pump(self, client: Connection, backend: Connection) -> None:
         """Until one of them has gone, and the other has what it said."""
-        tasks = [asyncio.create_task(copy(client, backend)), asyncio.create_task(copy(backend, client))]
+        try:
+            await self.until_one_ends(copy(client, backend), copy(backend, client))
+        finally:
+            await client.close()
+
+    async def until_one_ends(self, *both: Coroutine[Any, Any, None]) -> None:
+        """Do these, until the listener stops at the latest. The others are cancelled."""
+        tasks = [asyncio.create_task(each) for each in both]
         self._open.update(tasks)
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -119,7 +126,6 @@ class Tunnels:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             self._open.difference_update(tasks)
-            await client.close()
 
 
 def _check_bodiless(request: Request) -> None:

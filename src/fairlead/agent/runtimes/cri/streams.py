@@ -13,10 +13,11 @@ from urllib.parse import SplitResult, urlsplit
 import msgspec
 
 from fairlead.agent.kubelet_api.pod_streams import NotRun
+from fairlead.runtime.streaming.command_protocols import V4
 from fairlead.runtime.streaming.command_status import EXIT_CODE
 from fairlead.runtime.streaming.duplex import Connection, EndingSink, Source
 from fairlead.runtime.streaming.handshake import SPDY
-from fairlead.runtime.streaming.remote_command import V4, Size, Wanted
+from fairlead.runtime.streaming.remote_command import Size, Wanted
 from fairlead.runtime.streaming.spdy import SpdyConnection, SpdyStream
 
 CONNECT_SECONDS: Final = 10.0
