@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -63,7 +64,8 @@ class ProcessMaker:
     async def run(self) -> None:
         while True:
             for id_ in await asyncio.to_thread(self._cgroups.kill_who_exceeds):
-                self._layout.container(id_).oom.touch()
+                with suppress(OSError):  # it has been removed, or the disk is full
+                    self._layout.container(id_).oom.touch()
             await asyncio.sleep(WATCH_SECONDS)
 
     def namespaces(self, spec: SandboxSpec) -> Collection[str]:
@@ -116,7 +118,7 @@ class ProcessMaker:
 
     async def delete(self, id_: str) -> None:
         await end_container(self._layout.container(id_))
-        self._cgroups.forget(id_)
+        await asyncio.to_thread(self._cgroups.forget, id_)
 
     def is_of(self, pid: int, id_: str) -> bool:
         process = process_table().get(pid)

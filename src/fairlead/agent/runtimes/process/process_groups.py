@@ -28,7 +28,7 @@ from fairlead.node.cgroups.containers import OOM_GROUP
 from fairlead.runtime.clock import now
 
 _FILE: Final = "limits.json"
-MEMORY_MAX: Final = "memory.max"
+_MEMORY_MAX: Final = "memory.max"
 _OOM_KILLS: Final = "oom_kills"
 #: How long a look at all processes is good for: a pass over all pods takes no longer.
 _LOOK_SECONDS: Final = 0.2
@@ -136,7 +136,7 @@ class ProcessGroups(Cgroups):
         """Kill the containers that use too much memory, or that use most where their pod does; their ids."""
         killed = []
         with self._lock:
-            limits = {path: int(own[MEMORY_MAX]) for path, own in self._values.items() if _has_limit(own)}
+            limits = {path: int(own[_MEMORY_MAX]) for path, own in self._values.items() if _has_limit(own)}
             for path in sorted(limits, key=len, reverse=True):  # a container's own limit before its pod's
                 used = {each: self._anonymous(each) for each in self._containers_in(path)}
                 if sum(used.values()) > limits[path]:
@@ -149,12 +149,13 @@ class ProcessGroups(Cgroups):
         """The whole container, unless it is said that one process is enough."""
         own = self._values[path]
         own[_OOM_KILLS] = str(int(own.get(_OOM_KILLS, "0")) + 1)
-        self._keep()
         found = self.processes(path)
         if own.get(OOM_GROUP) == "1" or not found:
             _kill(found)
         else:
             _kill([max(found, key=lambda pid: self._memory(pid).anonymous)])
+        with suppress(OSError):  # a full disk keeps nobody alive
+            self._keep()
 
     def _measured(self, path: str, file: str, known: Mapping[str, str]) -> str | None:
         if file == "memory.events":
@@ -250,7 +251,7 @@ def _namespace(pid: int) -> str:
 
 
 def _has_limit(values: Mapping[str, str]) -> bool:
-    return values.get(MEMORY_MAX, "max").isdecimal()
+    return values.get(_MEMORY_MAX, "max").isdecimal()
 
 
 def _is_within(path: str, above: str) -> bool:
