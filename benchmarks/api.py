@@ -20,7 +20,7 @@ from typing import Protocol
 
 import uvloop
 
-from benchmarks.client import connect, spread, user_of
+from benchmarks.client import Discard, connect, spread, user_of
 from fairlead.client.kubeconfig import load
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
@@ -118,16 +118,20 @@ async def first_list(kubeconfig: Path, accept: str) -> tuple[float, float]:
     return took * 1000, longest * 1000
 
 
-async def warm_list(kubeconfig: Path, accept: str = "application/json", warm_up: int = 5, rounds: int = 15) -> float:
-    """Milliseconds of one list of all pods: the median of the rounds, after some to warm up."""
-    connection = await connect(load(kubeconfig), accept)
-    times = []
-    for _ in range(warm_up + rounds):
-        began = time.perf_counter()
-        await connection.request("GET", "/api/v1/pods")
-        times.append((time.perf_counter() - began) * 1000)
-    connection.close()
-    return sorted(times[warm_up:])[rounds // 2]
+async def warm_list(kubeconfig: Path, accept: str = "application/json", warm_up: int = 5, rounds: int = 15) -> str:
+    """Milliseconds of one list of all pods: the median of the rounds and the longest, after some to warm up."""
+
+    def ask() -> list[float]:
+        connection, times = Discard(load(kubeconfig), accept), []
+        for _ in range(warm_up + rounds):
+            began = time.perf_counter()
+            connection.get("/api/v1/pods")
+            times.append((time.perf_counter() - began) * 1000)
+        connection.close()
+        return sorted(times[warm_up:])
+
+    times = await asyncio.to_thread(ask)
+    return f"{times[rounds // 2]:.0f} ms; {times[-1]:.0f} ms"
 
 
 async def deliveries(kubeconfig: Path, watchers: int, changes: int) -> float:
@@ -263,11 +267,11 @@ async def main(count: int) -> list[tuple[str, str, str]]:
         rows.append(
             ("pod creates, 16 connections, TLS, durable", f"{await creates(kubeconfig, count):,.0f}/s", "1,500/s")
         )
-        rows.append((f"list of {count + 500:,} pods, warm", f"{await warm_list(kubeconfig):.0f} ms", "< 40 ms"))
+        rows.append((f"list of {count + 500:,} pods, warm; the longest", await warm_list(kubeconfig), "< 40 ms"))
         rows.append((f"resident with {count + 500:,} pods", f"{rss_mb(process):.0f} MB", "< 150 MB"))
         took, longest = await first_list(kubeconfig, PROTOBUF)
         rows.append(("the same list in protobuf, the first; a GET meanwhile", f"{took:.0f}; {longest:.0f} ms", ""))
-        rows.append(("the same list in protobuf, warm", f"{await warm_list(kubeconfig, PROTOBUF):.0f} ms", ""))
+        rows.append(("the same list in protobuf, warm; the longest", await warm_list(kubeconfig, PROTOBUF), ""))
         rows.append(("resident then", f"{rss_mb(process):.0f} MB", ""))
         rows.append(("1,000 watchers", f"{await deliveries(kubeconfig, 1000, 200):,.0f} deliveries/s", "70,000/s"))
         grown = await unread(kubeconfig, process, 30)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterable
 from functools import cache
+from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -85,6 +87,42 @@ async def connect(access: Access, accept: str = "application/json") -> Connectio
     reader, writer = await asyncio.open_connection(url.hostname, url.port, ssl=tls_of(access), limit=1 << 26)
     token = f"authorization: Bearer {access.token}\r\n" if access.token else ""
     return Connection(reader, writer, f"host: {url.netloc}\r\naccept: {accept}\r\n{token}".encode())
+
+
+class Discard:
+    """A blocking connection that throws away what it reads: asyncio reads 20 MB slower than they are sent."""
+
+    def __init__(self, access: Access, accept: str = "application/json") -> None:
+        url, context = urlsplit(access.server), tls_of(access)
+        self._socket = socket.create_connection((url.hostname or "", url.port or 443))
+        if context is not None:
+            self._socket = context.wrap_socket(self._socket, server_hostname=url.hostname)
+        token = f"authorization: Bearer {access.token}\r\n" if access.token else ""
+        self._head = f"host: {url.netloc}\r\naccept: {accept}\r\n{token}\r\n".encode()
+        self._room = memoryview(bytearray(1 << 20))
+
+    def get(self, path: str) -> None:
+        """Read one answer to its end; RuntimeError if it is a refusal."""
+        self._socket.sendall(b"GET %b HTTP/1.1\r\n%b" % (path.encode(), self._head))
+        begin = b""
+        while b"\r\n\r\n" not in begin:
+            begin += self._room[: self._some()]
+        head, _, body = begin.partition(b"\r\n\r\n")
+        if int(head[9:12]) != HTTPStatus.OK:
+            raise RuntimeError(f"GET {path}: {head[:300]!r}")
+        length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+        left = int(length.partition(b":")[2]) - len(body)
+        while left > 0:
+            left -= self._some()
+
+    def _some(self) -> int:
+        count = self._socket.recv_into(self._room)
+        if not count:
+            raise ConnectionResetError("the server closed the connection within an answer")
+        return count
+
+    def close(self) -> None:
+        self._socket.close()
 
 
 async def spread(

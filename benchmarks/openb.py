@@ -91,7 +91,7 @@ async def mean_wait(connection: Connection) -> float:
 
 async def main() -> list[tuple[str, str, str]]:
     jobs = [
-        ("POST", "/api/v1/namespaces/default/pods", msgspec.json.encode(arrival.pod))
+        ("POST", "/api/v1/namespaces/default/pods", msgspec.json.encode(arrival.obj))
         for arrival in read_pods(TRACE / "openb_pod_list_default.csv")
     ]
     with cluster("--nodes-from", str(TRACE / "openb_node_list_all_node.csv")) as (kubeconfig, process, ready):

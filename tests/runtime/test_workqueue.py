@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.runtime.clock import monotonic
+from fairlead.client.worker import work_off
+from fairlead.runtime.clock import monotonic, now
 from fairlead.runtime.loops import run as real
 from fairlead.runtime.loops import run_virtual
 from fairlead.runtime.workqueue import WorkQueue
@@ -77,6 +79,31 @@ def test_a_moment_less_than_the_loop_can_tell_is_a_delay_like_any_other() -> Non
         assert await queue.get() == "a"
 
     real(main())
+
+
+@given(st.floats(0, 1e7))
+def test_who_is_woken_a_rounding_too_early_is_not_woken_at_the_same_moment_for_ever(at: float) -> None:
+    """The time of day is coarser than the loop's clock: a due time may be a step of it away when its timer fires."""
+    looked = []
+
+    async def main() -> None:
+        queue: WorkQueue[str] = WorkQueue()
+
+        async def look(key: str) -> None:
+            looked.append(now())
+            if now() < due and len(looked) < 10:
+                queue.add_after(key, due - now())
+
+        await asyncio.sleep(at)
+        due = math.nextafter(now(), math.inf)
+        working = asyncio.create_task(work_off(queue, "key", look))
+        queue.add("a")
+        await asyncio.sleep(1)
+        working.cancel()
+        assert len(looked) < 10
+
+    looked.clear()
+    run_virtual(main())
 
 
 @played(run)

@@ -112,6 +112,37 @@ def test_a_quota_caps_and_throttles() -> None:
     played(check)
 
 
+def test_a_quota_that_others_leave_nobody_to_use_up_throttles_nobody() -> None:
+    async def check(api: UserApi) -> None:
+        await _pod(api, "limited", {"cpu": "1"}, {"requests": {"cpu": "100m"}, "limits": {"cpu": "800m"}})
+        await _pod(api, "hungry", {"cpu": "4"}, {"requests": {"cpu": "900m"}})
+        await asyncio.sleep(100)
+        assert (await _usage(api, "limited"))["cpu"] == "200m"
+        lines = (await _kubelet(api, "metrics/cadvisor")).splitlines()
+        found = [line.split()[1] for line in lines if line.startswith("container_cpu_cfs_throttled_periods_total{")]
+        assert found == ["0"]
+
+    played(check)
+
+
+def test_cache_is_no_more_than_a_containers_limit_leaves_room_for() -> None:
+    """Cache in use beyond that is gone before it is used again, as measured in cgroups of version 1."""
+    mi, limits = 1 << 20, {"limits": {"memory": "120Mi"}}
+
+    async def check(api: UserApi) -> None:
+        cached = {"memory": "8Mi", "inactive-file": "50Mi"}
+        await _pod(api, "fits", cached | {"active-file": "90Mi"}, limits)
+        await _pod(api, "thrashes", cached | {"active-file": "ramp(to=150Mi, over=10s)"}, limits)
+        await asyncio.sleep(60)
+        found = {}
+        for name in ("fits", "thrashes"):
+            memory = (await _measured(api, name))["containers"][0]["memory"]
+            found[name] = memory["usageBytes"] // mi, memory["workingSetBytes"] // mi
+        assert found == {"fits": (120, 98), "thrashes": (120, 8)}
+
+    played(check)
+
+
 def test_pods_that_want_more_than_there_is_share_by_their_requests() -> None:
     async def check(api: UserApi) -> None:
         for name, request in (("large", "1200m"), ("small", "400m")):

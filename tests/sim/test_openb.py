@@ -43,14 +43,14 @@ def test_nodes_offer_what_the_trace_says(nodes: Path) -> None:
 
 
 def test_pods_come_in_the_order_of_their_creation(pods: Path) -> None:
-    assert [(arrival.at, arrival.pod["metadata"]["name"]) for arrival in read_pods(pods)] == [
+    assert [(arrival.at, arrival.obj["metadata"]["name"]) for arrival in read_pods(pods)] == [
         (0.0, "early"),
         (20.0, "late"),
     ]
 
 
 def test_a_pod_asks_for_what_the_trace_says(pods: Path) -> None:
-    early, late = (arrival.pod for arrival in read_pods(pods))
+    early, late = (arrival.obj for arrival in read_pods(pods))
     requests = early["spec"]["containers"][0]["resources"]["requests"]
     assert requests == {"cpu": "12", "memory": "16Gi", "openb.trace/gpu-milli": "460"}
     affinity = early["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]

@@ -66,9 +66,9 @@ def test_equal_seeds_give_equal_runs() -> None:
 def test_a_run_is_over_when_a_pod_can_only_go_round_and_round(image: str, caplog: pytest.LogCaptureFixture) -> None:
     """A pod that crashes for ever, or asks for an image for ever: everything that it does, it has done."""
     crashing = job("p", 0, 1)
-    crashing.pod["metadata"]["annotations"]["sim.fairlead.dev/exit-code"] = "1"
-    crashing.pod["spec"]["restartPolicy"] = "Always"
-    crashing.pod["spec"]["containers"][0]["image"] = image
+    crashing.obj["metadata"]["annotations"]["sim.fairlead.dev/exit-code"] = "1"
+    crashing.obj["spec"]["restartPolicy"] = "Always"
+    crashing.obj["spec"]["containers"][0]["image"] = image
     summary = simulated(1, [crashing])
     assert (summary["placed"], summary["succeeded"], summary["failed"]) == (1, 0, 0)
     assert summary["seconds"] < 3600

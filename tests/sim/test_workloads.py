@@ -40,7 +40,7 @@ def mapped(folder: Path, text: str = ALIBABA, **document: Obj) -> list[tuple[flo
     found = read_mapped(path, read_mapping({"columns": COLUMNS, "only": {"status": ["Terminated"]}} | document))
     shown = []
     for arrival in found:
-        meta, container = arrival.pod["metadata"], arrival.pod["spec"]["containers"][0]
+        meta, container = arrival.obj["metadata"], arrival.obj["spec"]["containers"][0]
         lifetime = meta["annotations"].get("sim.fairlead.dev/lifetime-seconds", "")
         shown.append((arrival.at, meta["namespace"], meta["name"], container["resources"]["requests"], lifetime))
     return shown
@@ -85,10 +85,10 @@ def test_arrivals_by_chance_keep_to_their_rate_and_are_the_same_for_a_seed() -> 
     assert generated(stream(lifetime="exponential(20m)", cpu="choice(500m, 1, 2)")) == first
     assert 1300 < len(first) < 1580
     lifetimes = [
-        float(arrival.pod["metadata"]["annotations"]["sim.fairlead.dev/lifetime-seconds"]) for arrival in first
+        float(arrival.obj["metadata"]["annotations"]["sim.fairlead.dev/lifetime-seconds"]) for arrival in first
     ]
     assert 1050 < mean(lifetimes) < 1350
-    assert {arrival.pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] for arrival in first} == {
+    assert {arrival.obj["spec"]["containers"][0]["resources"]["requests"]["cpu"] for arrival in first} == {
         "500m",
         "1",
         "2",

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from fairlead.agent.cgroups.hierarchies import hierarchies
 from fairlead.agent.cgroups.machine import Cgroups
@@ -21,7 +21,6 @@ from fairlead.agent.cgroups.probes import least_oom_score_adj
 from fairlead.agent.claims import claim
 from fairlead.agent.eviction import Evictions
 from fairlead.agent.image_collector import ImageCollector
-from fairlead.agent.kubelet_api.kept_certificate import KeptCertificate
 from fairlead.agent.kubelet_api.serving import serving_kubelet
 from fairlead.agent.kubelet_port import Serving, serving_of
 from fairlead.agent.lease import Lease
@@ -74,6 +73,9 @@ from fairlead.node.plan import NodeEvent, class_cgroups, node_plan
 from fairlead.node.startup import start_settings
 from fairlead.node.stats.measurements import NodeMeasurements
 from fairlead.node.sysctls import pattern_problem
+
+if TYPE_CHECKING:
+    from fairlead.agent.kubelet_api.kept_certificate import KeptCertificate
 
 #: How often the cgroups of QoS classes are corrected without a cause.
 CORRECTION_SECONDS: Final = 60.0
@@ -164,6 +166,7 @@ class NodeAgent:
             config.port if self._serving is not None else 0,
             declared_features(self._configured),
             has_strict_groups=self._runtime.has_strict_groups,
+            handlers=self._runtime.handlers,
         )
         nodes = Informer(self._api, NODES, Node, fields=f"metadata.name={self._identity.name}")
         services = Informer(self._api, SERVICES, Service)
@@ -238,13 +241,22 @@ class NodeAgent:
 
     async def _serve(self, serving: Serving, streams: RealPodStreams) -> None:
         """The kubelet's API, until cancelled."""
-        name, ip = self._identity.name, self._identity.ip
-        kept = KeptCertificate(self._api, name, [name, ip], self._root / "pki" / "kubelet-server.pem")
-        identity = await kept.first() if serving.identity is None else serving.identity
-        async with serving_kubelet(serving.sock, name, streams, self._api, identity, serving.client_ca) as show:
-            if serving.identity is None:
+        identity, kept = serving.identity, None
+        if identity is None:
+            kept = self._kept_certificate()
+            identity = await kept.first()
+        async with serving_kubelet(
+            serving.sock, self._identity.name, streams, self._api, identity, serving.client_ca
+        ) as show:
+            if kept is not None:
                 await kept.renew(identity, show)
             await asyncio.get_running_loop().create_future()
+
+    def _kept_certificate(self) -> KeptCertificate:
+        from fairlead.agent.kubelet_api.kept_certificate import KeptCertificate  # with what reads certificates: 8 MB
+
+        name, ip = self._identity.name, self._identity.ip
+        return KeptCertificate(self._api, name, [name, ip], self._root / "pki" / "kubelet-server.pem")
 
     @property
     def running_containers(self) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import shutil
 import time
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -19,6 +18,7 @@ from fairlead.agent.runtimes.oci.layout import Layout
 from fairlead.agent.runtimes.oci.records import container_records, sandbox_records
 from fairlead.agent.runtimes.process import world
 from fairlead.agent.runtimes.process.ending import end_containers
+from fairlead.agent.trees import remove_tree
 from fairlead.runtime.loops import run
 
 #: What an agent makes in its folder, images apart.
@@ -90,7 +90,7 @@ def _remove_files(root: Path) -> None:
     for name in _OWN:
         path = root / name
         if path.is_dir():
-            shutil.rmtree(path)
+            remove_tree(path)
         else:
             path.unlink(missing_ok=True)
     if not any(root.iterdir()):

@@ -60,8 +60,13 @@ def conmon(images: Images) -> Runtimes:
         if world.is_here(ground.root):
             raise _in_other_hands(ground.root, "the runtime of a user without root")
         least, cgroups = ground.least_oom_score_adj, ground.cgroups
-        maker = CrunMaker(ground.root, find_programs(), cgroups, ground.keepers, least)
-        return Containers(OciRuntime(ground.root, maker, cgroups, least), images)
+        programs = find_programs()
+        makers = {
+            name: CrunMaker(ground.root, programs, runtime, cgroups, ground.keepers, least)
+            for name, runtime in programs.runtimes.items()
+        }
+        usual = next(iter(makers.values()))
+        return Containers(OciRuntime(ground.root, usual, cgroups, least, makers), images)
 
     return runtime
 

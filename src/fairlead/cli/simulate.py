@@ -24,6 +24,7 @@ from fairlead.server.registry.restore import Restored
 from fairlead.sim.durations import seconds_of, span
 from fairlead.sim.manifests import latest_date
 from fairlead.sim.nodes import NodeShape
+from fairlead.sim.openb import Arrival
 from fairlead.sim.replay import ArrivalRefused
 from fairlead.study import records
 from fairlead.study.changes.document import Step
@@ -34,6 +35,7 @@ from fairlead.study.export import run_csv, run_document, write_parquet
 from fairlead.study.html import report
 from fairlead.study.node_groups import node_groups
 from fairlead.study.parallel import play_all
+from fairlead.study.past.arrivals import arrivals_of_past
 from fairlead.study.queues.reading import queues_of
 from fairlead.study.recorded import RESTLESS
 from fairlead.study.records import Run
@@ -59,6 +61,12 @@ _A_DAY = 86400.0
     "--pods-mapping",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="What the columns of a CSV mean that is not openb's: a kind: ArrivalMapping.",
+)
+@click.option(
+    "--pods-from-past",
+    "past",
+    metavar="DURATION",
+    help="What came to the dumped cluster in so long before (1h) comes again: by its Events, Jobs and pods.",
 )
 @click.option(
     "--autoscale",
@@ -88,6 +96,7 @@ def simulate(
     node_pods: int | None,
     pods_from: Path | None,
     pods_mapping: Path | None,
+    past: str | None,
     dumps: tuple[Path, ...],
     scheduler_config: Path | None,
     arbitrator: bool,
@@ -118,8 +127,13 @@ def simulate(
         epoch = latest_date(imported) or DEFAULT_EPOCH
         if not quiet:
             _tell_dump(imported, epoch, time.perf_counter() - began)
+        limit = _limit(duration, imported, is_quiet=quiet)
         with rng.seeded(seed):
             coming = arrivals(pods_from, pods_mapping) if pods_from else []
+            if past is not None:
+                coming = sorted(
+                    [*coming, *_past(imported, epoch, past, limit, is_quiet=quiet)], key=lambda arrival: arrival.at
+                )
         imported += declared(imported)
         beside = _node_groups(imported, is_quiet=quiet) if autoscale else []
         imported += _queues(imported, has_arbitrator=arbitrator, is_quiet=quiet)
@@ -134,7 +148,6 @@ def simulate(
             assumed_sources=assumed_sources(imported),
         )
         check_nodes(settings.configurations, settings.nodes)
-        limit = _limit(duration, imported, is_quiet=quiet)
         request = study_request()
         _refuse_extenders(settings, request)
     scene = Scene(settings, coming, limit, epoch, seed, beside)
@@ -237,6 +250,16 @@ def _tell_dump(imported: Sequence[Obj], epoch: float, took: float) -> None:
     for note in notes(imported):
         click.echo(f"import: {note}", err=True)
     click.echo(f"import: the run begins at {timestamp(epoch)}, the latest date among them", err=True)
+
+
+def _past(imported: Sequence[Obj], epoch: float, span: str, limit: float | None, *, is_quiet: bool) -> list[Arrival]:
+    """What came within that span before the dump, for as long as the run is."""
+    if not imported:
+        raise ValueError("--pods-from-past takes a dump of a cluster: --import FILE")
+    found = arrivals_of_past(imported, epoch, seconds_of(span), limit)
+    for note in found.notes if not is_quiet else ():
+        click.echo(f"past: {note}", err=True)
+    return found.arrivals
 
 
 def _queues(imported: Sequence[Obj], *, has_arbitrator: bool, is_quiet: bool) -> list[Obj]:

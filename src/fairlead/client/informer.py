@@ -42,6 +42,10 @@ class Index(Generic[T]):
     def __getitem__(self, value: str) -> list[T]:
         return list(self._members.get(value, {}).values())
 
+    def __iter__(self) -> Iterator[str]:
+        """The values that there are."""
+        return iter(self._members)
+
     def count(self, value: str) -> int:
         return len(self._members.get(value, ()))
 

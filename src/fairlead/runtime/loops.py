@@ -75,8 +75,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def __init__(self, epoch: float = DEFAULT_EPOCH) -> None:
         self._jumping = _Jumping()
         super().__init__(self._jumping)
-        # A timer is due within this much of now. asyncio's own nanosecond is lost in rounding after half a year.
-        self._clock_resolution = 1e-6
+        # A timer is due within this much of now. asyncio's own nanosecond is lost in rounding after half a year. And it
+        # is less than `now()` can tell apart: who is woken a rounding too early and waits for the rest of it must not
+        # be woken at the same moment again, for as long as somebody works time stands still.
+        self._clock_resolution = 1e-7
         self.epoch = epoch
 
     def run_forever(self) -> None:

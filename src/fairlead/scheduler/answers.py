@@ -13,13 +13,16 @@ import numpy as np
 import numpy.typing as npt
 
 from fairlead.scheduler.columns import Ints, Mask, Rows
-from fairlead.scheduler.diagnosis import Diagnosis
+from fairlead.scheduler.diagnosis import Diagnosis, KnownRefusal
 from fairlead.scheduler.framework import Plugin, Reads
 from fairlead.scheduler.profile import Profile, Weighted
 from fairlead.scheduler.requirements import PodRequirements
 from fairlead.scheduler.snapshot import Snapshot
 
 INFEASIBLE: Final = -1
+
+#: Priority and preemption policy of who was refused, and the version of the budgets.
+RefusalKey = tuple[int, str | None, int]
 
 
 class PluginResult:
@@ -64,6 +67,8 @@ class Answers:
         self._fixed: Ints
         #: Why no node will do, once somebody has worked it out and until something changes.
         self.diagnosis: Diagnosis | None = None
+        #: What came of trying pods that require this, as long (`known_refusals.py`).
+        self.refusals: dict[RefusalKey, KnownRefusal] = {}
         self._ask_everything()
 
     def refresh(self) -> None:
@@ -138,6 +143,7 @@ class Answers:
         """
         requirements, snapshot = self.requirements, self._snapshot
         self.diagnosis = None
+        self.refusals.clear()
         for answer in self._filters:
             rows = self._stale(answer, nodes, changed)
             if rows is not None:
@@ -176,7 +182,7 @@ class Answers:
         if feasible is None:
             owed = np.flatnonzero(self._owed)
             self._owed[owed] = False
-            return np.union1d(changed, owed)
+            return np.union1d(changed, owed) if len(owed) else changed
         self._owed[changed] = ~feasible
         return changed[feasible]
 

@@ -101,12 +101,15 @@ class Decider:
 
     def _is_plain(self, request: SchedulingRequest) -> bool:
         """No other pod matters to this one, and none is nominated."""
+        return self.is_unaffected(request) and not any(
+            weighted.plugin.scores(request, self.snapshot) for weighted in self.profile.relation_scorers
+        )
+
+    def is_unaffected(self, request: SchedulingRequest) -> bool:
+        """No other pod keeps this one from a node, but by what it takes, and none is nominated."""
         if len(self.nominations):
             return False
-        profile, snapshot = self.profile, self.snapshot
-        return not any(plugin.filters(request, snapshot) for plugin in profile.relation_filters) and not any(
-            weighted.plugin.scores(request, snapshot) for weighted in profile.relation_scorers
-        )
+        return not any(plugin.filters(request, self.snapshot) for plugin in self.profile.relation_filters)
 
     def feasible_of(self, request: SchedulingRequest, answers: Answers) -> Rows:
         """The same, of what the plugins about nodes have said already."""
@@ -216,9 +219,8 @@ class Decider:
 
     def answers(self, requirements: PodRequirements) -> Answers:
         """What the plugins about nodes say for those requirements, as of now."""
-        found = self._answers.get(requirements)
+        found = self.known_answers(requirements)
         if found is not None:
-            found.refresh()
             return found
         narrowed = self._narrowed(requirements)
         if narrowed:  # few nodes, and often requirements that only one pod has: those of a daemon
@@ -230,10 +232,17 @@ class Decider:
         self._answers.put(requirements, found)
         return found
 
+    def known_answers(self, requirements: PodRequirements) -> Answers | None:
+        """Those that are kept, as of now. What requires claims, or certain nodes, has none."""
+        found = self._answers.get(requirements)
+        if found is not None:
+            found.refresh()
+        return found
+
     def diagnose(self, request: SchedulingRequest) -> Diagnosis:
         """Why no node is feasible for the pod. It is the caller's to add to."""
         answers = self.answers(request.requirements)
-        if not self._is_plain(request):
+        if not self.is_unaffected(request):
             return self._diagnosed(request, answers)
         if answers.diagnosis is None:  # who waits for days is refused again and again by a cluster at rest
             answers.diagnosis = self._diagnosed(request, answers)

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from fairlead.scheduler.columns import Mask, Rows
-from fairlead.scheduler.framework import EXTENDER, Plugin, Refusals, Refused
+from fairlead.scheduler.framework import EXTENDER, NoRoom, Plugin, Refusals, Refused
 from fairlead.scheduler.requirements import PodRequirements
 from fairlead.scheduler.snapshot import Snapshot
 
@@ -62,6 +62,14 @@ class Diagnosis:
         reasons = f"{self.outright}." if self.outright else sentence(self.reasons)
         parts = [f"0/{self.node_count} nodes are available:", reasons, advice]
         return " ".join(part for part in parts if part)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownRefusal:
+    """Why no node will do, and why nobody can make room, as it was found once. It is nobody's to add to."""
+
+    found: Diagnosis
+    outcome: NoRoom
 
 
 def sentence(reasons: Counter[str]) -> str:

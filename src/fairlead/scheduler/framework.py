@@ -223,6 +223,10 @@ class AnyPlugin:
         """Make room for a pod that fits nowhere, for the reasons `found`. The first plugin to nominate it ends this."""
         raise NotImplementedError
 
+    #: Whether `post_filter` that makes no room for a pod makes none for another of its priority and preemption policy
+    #: that requires the same, and in the same words, until pods, nodes or budgets change.
+    repeats_post_filter: ClassVar[bool] = False
+
     def reserve(self, pod: Pod, node: str, handle: Handle) -> None:
         """The pod was given that node, and counts as being there."""
 

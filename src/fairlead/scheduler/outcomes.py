@@ -115,10 +115,11 @@ class Outcomes:
 
     def refused(self, queued: QueuedPod, found: Diagnosis, outcome: Nominate | NoRoom) -> None:
         """No node will do. Nominate the pod where room can be made, or say that there is none."""
-        message, nominated = found.text(""), None
+        nominated = None
         if self.metrics is not None:
             self.metrics.preempted(len(outcome.victims) if isinstance(outcome, Nominate) else 0)
         if isinstance(outcome, Nominate):
+            message = found.text("")
             self._make_room(queued, outcome)
             nominated = outcome.node
         else:
@@ -177,7 +178,8 @@ class Outcomes:
     def _nominate(self, queued: QueuedPod, node: str) -> None:
         request = queued.request
         self._model.nominations.set(queued.pod, request.requirements, request.relations, node)
-        queued.request = replace(request, nominated=node)
+        if request.nominated != node:
+            queued.request = replace(request, nominated=node)
 
     def _take_back_nomination(self, pod: Pod) -> None:
         """A more important pod takes the node: the pod that was nominated to it looks for another."""

@@ -8,6 +8,7 @@ from fairlead.api.scheduling import Pod
 from fairlead.scheduler.decide import Decider
 from fairlead.scheduler.diagnosis import Diagnosis
 from fairlead.scheduler.framework import Nominate, NoRoom
+from fairlead.scheduler.known_refusals import KnownRefusals
 from fairlead.scheduler.nominations import Nominations
 from fairlead.scheduler.preemption import Preemptor
 from fairlead.scheduler.profile import Profile
@@ -20,11 +21,12 @@ class ProfileRuntime:
     profile: Profile
     decider: Decider
     preemptor: Preemptor
+    refusals: KnownRefusals
 
     @classmethod
     def over(cls, snapshot: Snapshot, nominations: Nominations, profile: Profile) -> ProfileRuntime:
         decider = Decider(snapshot, profile, nominations)
-        return cls(profile, decider, Preemptor(decider))
+        return cls(profile, decider, Preemptor(decider), KnownRefusals(decider, profile))
 
     def post_filter(self, pod: Pod, request: SchedulingRequest, found: Diagnosis) -> Nominate | NoRoom:
         """Have the PostFilter plugins make room for a pod that fits nowhere."""

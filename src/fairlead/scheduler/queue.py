@@ -19,7 +19,7 @@ import heapq
 import math
 from collections import Counter
 from dataclasses import dataclass, field
-from enum import Enum, auto
+from enum import IntEnum, auto
 from typing import Final
 
 from fairlead.api.scheduling import Pod
@@ -47,7 +47,7 @@ _MOST_VOID: Final = 16
 _TICK = 1e-3
 
 
-class QueueState(Enum):
+class QueueState(IntEnum):  # an Enum's hash is Python's, and these are keys of all that is counted
     ACTIVE = auto()
     BACKOFF = auto()
     ERROR = auto()

@@ -31,10 +31,10 @@ _POD_COLUMNS = {"name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A pod and its time of creation, in seconds after the beginning of the trace."""
+    """A pod, or a Job that makes some, and its time of creation, in seconds after the beginning of the trace."""
 
     at: float
-    pod: Obj
+    obj: Obj
 
 
 def read_nodes(path: Path) -> list[Obj]:

@@ -1,7 +1,7 @@
 """A workload replayed in virtual time: the same components as `fairlead up`, and a clock that jumps.
 
-Pods are created at the times of the workload and run as long as their annotations say. The run ends when nothing is
-left to happen, or at a given time.
+Pods (and Jobs) are created at the times of the workload and run as long as their annotations say. The run ends when
+nothing is left to happen, or at a given time.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TypeGuard
 
-from fairlead.api.builtin import PODS
+from fairlead.api.builtin import JOBS, PODS
+from fairlead.api.encoded import copied
 from fairlead.api.errors import ApiError
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.pods import Pod
@@ -27,7 +28,7 @@ SETTLED_SECONDS = 600.0
 
 
 class ArrivalRefused(Exception):
-    """The server refused a pod of the workload."""
+    """The server refused a pod or a Job of the workload."""
 
 
 class Endings:
@@ -77,19 +78,20 @@ def _repeats_failure(old: Pod, new: Pod) -> bool:
 
 
 async def arrive(api: Api, arrivals: Sequence[Arrival], on_arrival: Callable[[int, float], None]) -> None:
-    """Create each pod at its time, counted from now; `on_arrival` gets the number of earlier pods and the time."""
+    """Create each at its time, counted from now; `on_arrival` gets the number of earlier ones and the time."""
     began = monotonic()
     for count, arrival in enumerate(arrivals):
         on_arrival(count, arrival.at)
         delay = began + arrival.at - monotonic()
         if delay > 0:
             await asyncio.sleep(delay)
-        await _create(api, arrival.pod)
+        await _create(api, arrival.obj)
 
 
-async def _create(api: Api, pod: Obj) -> None:
-    namespace = metadata(pod).get("namespace", "default")
+async def _create(api: Api, obj: Obj) -> None:
+    """What is created may be a part of others, too: a copy of it is the server's to change."""
+    namespace, kind = metadata(obj).get("namespace", "default"), obj.get("kind", "Pod")
     try:
-        await api.create(PODS, pod, namespace)
+        await api.create(JOBS if kind == "Job" else PODS, copied(obj), namespace)
     except ApiError as error:
-        raise ArrivalRefused(f"pod {metadata(pod).get('name')}: {error}") from error
+        raise ArrivalRefused(f"{kind.lower()} {metadata(obj).get('name')}: {error}") from error

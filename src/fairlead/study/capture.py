@@ -17,6 +17,7 @@ from fairlead.api.resources import Resource
 from fairlead.api.verbs import Api, ListQuery
 from fairlead.arbitrator.objects import CONSUMER_GROUPS, CONSUMERS, POLICIES
 from fairlead.sim.behaviour import PREFIX
+from fairlead.study.past.events import REASONS
 from fairlead.study.prometheus import Usage
 
 PAGE: Final = 500
@@ -43,6 +44,7 @@ KINDS: Final[tuple[Resource, ...]] = (
     builtin.CRON_JOBS,
     builtin.HORIZONTAL_POD_AUTOSCALERS,
     builtin.PODS,
+    builtin.EVENTS,
     CONSUMER_GROUPS,
     CONSUMERS,
     POLICIES,
@@ -65,7 +67,8 @@ async def captured(
     for kind in KINDS:
         try:
             async for obj in _listed(api, kind):
-                yield _slim(obj, kind, usage)
+                if kind is not builtin.EVENTS or obj.get("reason") in REASONS:
+                    yield _slim(obj, kind, usage)
         except NotFound:
             on_skipped(kind, "is not served")
         except Forbidden as error:

@@ -16,10 +16,10 @@ from typing import Any, Final
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.quantity import QuantityError, parse
 from fairlead.node.restarts import CRASH_LOOP
-from fairlead.runtime.clock import parse_timestamp
 from fairlead.sim.behaviour import EXIT_CODE, FOREVER, LIFETIME_SECONDS, PULL_ERROR, UNREADY
 from fairlead.sim.nodes import FAILED
 from fairlead.sim.usage.objects import GROUP, USAGE_PROFILES, VERSION
+from fairlead.study.reading import controller_of, key_of, mapping_at, mappings, moment
 
 #: Why a container waits whose image is not to be had.
 _NO_IMAGE: Final = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName"})
@@ -35,9 +35,11 @@ def declared(objects: Sequence[Obj]) -> list[Obj]:
                 _declare(obj, _of_pod(obj, lifetimes))
             case "Node" if _ready_status(obj) in ("False", "Unknown"):
                 _declare(obj, {FAILED: "true"})
-                _dict(obj, "status").pop("nodeInfo", None)  # no kubelet of ours, until somebody switches it on again
-            case "CronJob" if (seconds := lifetimes.get(_key(obj))) is not None:
-                _declare_template(_dict(obj, "spec", "jobTemplate"), seconds)
+                mapping_at(obj, "status").pop(
+                    "nodeInfo", None
+                )  # no kubelet of ours, until somebody switches it on again
+            case "CronJob" if (seconds := lifetimes.get(key_of(obj))) is not None:
+                _declare_template(mapping_at(obj, "spec", "jobTemplate"), seconds)
             case "Job" if (seconds := lifetimes.get(_owner(obj, "CronJob"))) is not None:
                 _declare_template(obj, seconds)
     return list(_profiles(objects))
@@ -47,12 +49,12 @@ def declared(objects: Sequence[Obj]) -> list[Obj]:
 
 
 def _of_pod(pod: Obj, lifetimes: Mapping[str, float]) -> dict[str, str]:
-    status = _dict(pod, "status")
+    status = mapping_at(pod, "status")
     if status.get("phase") not in ("Running", "Pending"):
         return {}
     found: dict[str, str] = {}
     for field in ("initContainerStatuses", "containerStatuses"):
-        for container in _dicts(status.get(field)):
+        for container in mappings(status.get(field)):
             found |= {f"{container.get('name')}.{name}": value for name, value in _of_container(container).items()}
     if status.get("phase") == "Running" and (job := _owner(pod, "Job")):
         found.setdefault(LIFETIME_SECONDS, _text(lifetimes.get(job)))
@@ -61,12 +63,12 @@ def _of_pod(pod: Obj, lifetimes: Mapping[str, float]) -> dict[str, str]:
 
 def _of_container(status: Obj) -> dict[str, str]:
     """What it does again and again; nothing if it is well."""
-    state = _dict(status, "state")
-    reason = _dict(state, "waiting").get("reason")
+    state = mapping_at(status, "state")
+    reason = mapping_at(state, "waiting").get("reason")
     if reason in _NO_IMAGE:
         return {PULL_ERROR: "true"}
-    if reason == CRASH_LOOP and (ended := _dict(status, "lastState", "terminated")):
-        seconds = max(_moment(ended.get("finishedAt")) - _moment(ended.get("startedAt")), 0.0)
+    if reason == CRASH_LOOP and (ended := mapping_at(status, "lastState", "terminated")):
+        seconds = max(moment(ended.get("finishedAt")) - moment(ended.get("startedAt")), 0.0)
         return {LIFETIME_SECONDS: _text(seconds), EXIT_CODE: str(ended.get("exitCode", 1))}
     if "running" in state and status.get("started") and status.get("ready") is False:
         return {UNREADY: "true"}
@@ -79,16 +81,16 @@ def _lifetimes(objects: Iterable[Obj]) -> dict[str, float]:
     jobs: dict[str, str] = {}  # by job: its CronJob
     for obj in objects:
         if obj["kind"] == "Job" and (cron_job := _owner(obj, "CronJob")):
-            jobs[_key(obj)] = cron_job
-            status = _dict(obj, "status")
-            if end := _moment(status.get("completionTime")):
-                took[cron_job].append(max(end - _moment(status.get("startTime")), 0.0))
+            jobs[key_of(obj)] = cron_job
+            status = mapping_at(obj, "status")
+            if end := moment(status.get("completionTime")):
+                took[cron_job].append(max(end - moment(status.get("startTime")), 0.0))
     known = {cron_job: median(seconds) for cron_job, seconds in took.items()}
     return known | {job: known[cron_job] for job, cron_job in jobs.items() if cron_job in known}
 
 
 def _declare_template(job: Obj, seconds: float) -> None:
-    template = _dict(job, "spec", "template")
+    template = mapping_at(job, "spec", "template")
     if template:
         _declare(template, {LIFETIME_SECONDS: _text(seconds)})
 
@@ -108,10 +110,10 @@ def _profiles(objects: Iterable[Obj]) -> Iterator[Obj]:
         if obj["kind"] == "HorizontalPodAutoscaler":
             autoscalers.append(obj)
         elif obj["kind"] in ("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController"):
-            selectors[_key(obj)] = _dict(obj, "spec").get("selector")
-            containers[_key(obj)] = len(_dicts(_dict(obj, "spec", "template", "spec").get("containers")))
+            selectors[key_of(obj)] = mapping_at(obj, "spec").get("selector")
+            containers[key_of(obj)] = len(mappings(mapping_at(obj, "spec", "template", "spec").get("containers")))
     for autoscaler in autoscalers:
-        target = _dict(autoscaler, "spec", "scaleTargetRef")
+        target = mapping_at(autoscaler, "spec", "scaleTargetRef")
         namespace = str(metadata(autoscaler).get("namespace", "default"))
         key = f"{target.get('kind')} {namespace}/{target.get('name')}"
         usage = _usage(autoscaler, max(containers.get(key, 1), 1))
@@ -128,19 +130,19 @@ def _profiles(objects: Iterable[Obj]) -> Iterator[Obj]:
 
 
 def _usage(autoscaler: Obj, containers: int) -> dict[str, str]:
-    spec, status = _dict(autoscaler, "spec"), _dict(autoscaler, "status")
+    spec, status = mapping_at(autoscaler, "spec"), mapping_at(autoscaler, "status")
     found: dict[str, str] = {}
     if (aim := spec.get("targetCPUUtilizationPercentage")) is not None:  # autoscaling/v1
         found["cpu"] = f"{status.get('currentCPUUtilizationPercentage') or aim}%"
     seen = {
-        resource["name"]: _dict(resource, "current")
-        for metric in _dicts(status.get("currentMetrics"))
-        if (resource := _dict(metric, "resource")).get("name") in _MEASURES
+        resource["name"]: mapping_at(resource, "current")
+        for metric in mappings(status.get("currentMetrics"))
+        if (resource := mapping_at(metric, "resource")).get("name") in _MEASURES
     }
-    for metric in _dicts(spec.get("metrics")):
-        resource = _dict(metric, "resource")
+    for metric in mappings(spec.get("metrics")):
+        resource = mapping_at(metric, "resource")
         if (name := resource.get("name")) in _MEASURES:
-            figures = seen.get(name) or _dict(resource, "target")
+            figures = seen.get(name) or mapping_at(resource, "target")
             if (percent := figures.get("averageUtilization")) is not None:
                 found[name] = f"{percent}%"
             elif amount := _part(figures.get("averageValue"), containers):
@@ -166,40 +168,17 @@ def _declare(obj: Obj, annotations: Mapping[str, str]) -> None:
 
 
 def _ready_status(node: Obj) -> str:
-    conditions = _dicts(_dict(node, "status").get("conditions"))
+    conditions = mappings(mapping_at(node, "status").get("conditions"))
     return next((str(each.get("status")) for each in conditions if each.get("type") == "Ready"), "")
-
-
-def _key(obj: Obj) -> str:
-    meta = metadata(obj)
-    return f"{obj['kind']} {meta.get('namespace', 'default')}/{meta.get('name')}"
 
 
 def _owner(obj: Obj, kind: str) -> str:
     """The key of its controller, if it is of that kind."""
-    meta = metadata(obj)
-    for owner in _dicts(meta.get("ownerReferences")):
-        if owner.get("kind") == kind and owner.get("controller"):
-            return f"{kind} {meta.get('namespace', 'default')}/{owner.get('name')}"
-    return ""
+    owner = controller_of(obj)
+    return (
+        f"{kind} {metadata(obj).get('namespace', 'default')}/{owner.get('name')}" if owner.get("kind") == kind else ""
+    )
 
 
 def _text(seconds: float | None) -> str:
     return FOREVER if seconds is None else f"{seconds:g}"
-
-
-def _moment(text: object) -> float:
-    try:
-        return parse_timestamp(text) if isinstance(text, str) else 0.0
-    except (ValueError, OverflowError):
-        return 0.0
-
-
-def _dict(value: Any, *path: str) -> dict[str, Any]:
-    for step in path:
-        value = value.get(step) if isinstance(value, dict) else None
-    return value if isinstance(value, dict) else {}
-
-
-def _dicts(value: object) -> list[dict[str, Any]]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []

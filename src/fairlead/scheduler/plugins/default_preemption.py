@@ -25,6 +25,7 @@ class PreemptionArguments(Arguments):
 class DefaultPreemption(Plugin):
     name = "DefaultPreemption"
     arguments = PreemptionArguments
+    repeats_post_filter = True
 
     @classmethod
     def configured(cls, args: PreemptionArguments) -> Self:

@@ -26,6 +26,7 @@ class DynamicResourcesArguments(Arguments):
 class DynamicResources(Plugin):
     name = "DynamicResources"
     arguments = DynamicResourcesArguments
+    repeats_post_filter = True
 
     def post_filter(self, pod: Pod, request: SchedulingRequest, found: Diagnosis, runtime: ProfileRuntime) -> NoRoom:
         return NoRoom(NOT_FOUND, is_final=True) if found.outright else NoRoom(NO_CLAIMS)

@@ -33,7 +33,7 @@ _NANOS: Final = 10**9
 _DAEMON_SHARES: Final = 1024
 #: How many steps a counter is integrated in, and how long one is at least.
 _MOST_STEPS: Final = 60
-_STEP_SECONDS: Final = 1.0
+_STEP_SECONDS: Final = 0.25
 #: How often a rate is sampled in its window.
 _SAMPLES: Final = 5
 
@@ -56,6 +56,11 @@ class Share(NamedTuple):
     wanted: float
     given: float
     quota: float
+
+    @property
+    def is_throttled(self) -> bool:
+        """By its quota: whom others leave less than that never uses it up."""
+        return self.wanted > self.quota and math.isclose(self.given, self.quota)
 
 
 @dataclass(slots=True)
@@ -136,7 +141,7 @@ class CpuAccount:
             self.node_nanos += share.given * 1e6 * seconds
             if share.quota < UNLIMITED and share.wanted > 0:
                 counters.seconds_with_quota += seconds
-                if share.wanted > share.quota:
+                if share.is_throttled:
                     counters.throttled_seconds += seconds
                     counters.throttled_nanos += (1 - share.quota / share.wanted) * seconds * _NANOS
         self.node_nanos += _daemons(machine, middle) * 1e6 * (end - begin)

@@ -15,6 +15,7 @@ from fairlead.node.eviction.candidates import Candidate, ContainerUsage, DiskUsa
 from fairlead.node.eviction.signals import MEMORY, PIDS
 from fairlead.node.oom import oom_score_adjustments
 from fairlead.node.requests import stated_limit
+from fairlead.sim.machine.limited_cache import within_limits
 from fairlead.sim.machine.load import ACTIVE_FILE, ANONYMOUS, LOGS, MOST_PROCESSES, PROCESSES, ROOTFS, PodLoad, Read
 from fairlead.sim.pod_manifest import manifest_of
 from fairlead.sim.usage.declarations import PodUsageModels
@@ -41,9 +42,12 @@ class MachinePod:
     ) -> None:
         """`find` finds the pod by its key as long as it is on the machine; `most_processes` is `podPidsLimit`."""
         self.uid, self.key = pod.metadata.uid, pod.metadata.key
-        self.usage, self.started, self.without_children = usage, started, without_children
+        self.started, self.without_children = started, without_children
+        #: As declared, as far as it fits in the limits of memory.
+        self.usage = within_limits(usage, pod, without_children)
+        self._declared = usage
         self.images = tuple(container.image for container in pod.spec.containers)
-        self.load = PodLoad(usage, started, without_children, most_processes)
+        self.load = PodLoad(self.usage, started, without_children, most_processes)
         self._most_processes = most_processes
         fixed = self.load.fixed
         #: Whether its figures never change: cache in use does with the room that memory has for it.
@@ -61,11 +65,11 @@ class MachinePod:
         """Whether another object made of these would behave as this one."""
         is_same_run = self.started == started and self.without_children == without_children
         is_same_size = self._generation == pod.metadata.generation and self._pod_resources == pod.spec.raw_resources
-        return is_same_run and self.usage is usage and is_same_size
+        return is_same_run and self._declared is usage and is_same_size
 
     def running(self, started: Mapping[str, float], without_children: frozenset[str]) -> MachinePod:
         """The same pod with something else running."""
-        return MachinePod(self.pod, self.usage, started, without_children, self._find, self._most_processes)
+        return MachinePod(self.pod, self._declared, started, without_children, self._find, self._most_processes)
 
     @property
     def pod(self) -> Pod:

@@ -373,8 +373,9 @@ class Machines:
             self._record(entry.node, told)
         for kill in kills:
             self._kill(entry, kill, moment)
-        if next_at is not None:
-            self._looks.add_after(name, max(next_at - moment, 0.001))
+        due = [at for at in (next_at, *(at for _, at in entry.child_deaths.values())) if at is not None]
+        if due:  # of the moments at which a node is to be looked at the queue keeps the next alone
+            self._looks.add_after(name, max(min(due) - moment, 0.001))
         try:  # who waits for room must not come before it is known that there is none
             if set(entry.machine.eviction.conditions) != set(entry.shown):
                 await self._show(entry, entry.machine.eviction.conditions)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -81,9 +81,10 @@ def _arrivals(stream: Stream, seconds: float) -> Iterator[Arrival]:
         raise ValueError(f"stream {stream.name}: {stream.rate} for so long are more than {MOST_PODS:,} pods")
     make = _PodMaker(stream)
     rng, at, number = randomness.source(), 0.0, 0
+    rate_at = _rate_over_time(rate, stream.wave)
     highest = rate * (1 + stream.wave.amplitude if stream.wave is not None else 1)
     while highest and (at := at + rng.expovariate(highest)) < seconds:
-        if rng.random() * highest <= _rate_at(rate, stream.wave, at):  # thinning of the highest rate
+        if rng.random() * highest <= rate_at(at):  # thinning of the highest rate
             number += 1
             yield Arrival(at, make.pod(number, rng))
 
@@ -95,11 +96,11 @@ def _per_second(text: str) -> float:
     return float(found["count"]) / _UNIT_SECONDS[found["unit"]]
 
 
-def _rate_at(mean: float, wave: Wave | None, at: float) -> float:
+def _rate_over_time(mean: float, wave: Wave | None) -> Callable[[float], float]:
     if wave is None:
-        return mean
-    phase = (at - seconds_of(wave.peak)) / max(seconds_of(wave.period), 1.0)
-    return mean * (1 + wave.amplitude * math.cos(2 * math.pi * phase))
+        return lambda at: mean
+    peak, period, amplitude = seconds_of(wave.peak), max(seconds_of(wave.period), 1.0), wave.amplitude
+    return lambda at: mean * (1 + amplitude * math.cos(2 * math.pi * (at - peak) / period))
 
 
 class _PodMaker:

@@ -92,7 +92,7 @@ def read_mapped(path: Path, mapping: ArrivalMapping) -> list[Arrival]:
         raise ValueError(f"{path} is no CSV in UTF-8: {problem}") from None
     found.sort(key=lambda arrival: arrival.at)
     first = found[0].at if found else 0.0
-    return [Arrival(arrival.at - first, arrival.pod) for arrival in found]
+    return [Arrival(arrival.at - first, arrival.obj) for arrival in found]
 
 
 def _of(meaning: Column | str) -> Column:

@@ -80,13 +80,13 @@ class CrunMaker:
     limits: Sequence[str] = ()
 
     def __init__(
-        self, root: Path, programs: Programs, cgroups: Cgroups, keepers: str, least_oom_score_adj: int
+        self, root: Path, programs: Programs, runtime: str, cgroups: Cgroups, keepers: str, least_oom_score_adj: int
     ) -> None:
-        """`keepers` is the cgroup of the conmons, beside those of pods."""
-        state = Layout(root).state
+        """`runtime` is crun or runc, `keepers` the cgroup of the conmons, beside those of pods."""
+        state = Layout(root).state / Path(runtime).name  # neither knows of the other's containers
         self._cgroups, self._least_oom_score_adj = cgroups, least_oom_score_adj
-        self._commands = Commands(programs.runtime, state)
-        self._keepers = Keepers(programs, state, cgroups.hierarchies, keepers)
+        self._commands = Commands(runtime, state)
+        self._keepers = Keepers(programs, runtime, state, cgroups.hierarchies, keepers)
 
     @property
     def cgroup_folders(self) -> Sequence[Path]:
@@ -96,6 +96,7 @@ class CrunMaker:
         return await self._commands.version()
 
     def prepare(self) -> None:
+        self._commands.state.mkdir(mode=0o700, exist_ok=True)
         self._cgroups.ensure(self._keepers.cgroup, {})
 
     async def run(self) -> None:

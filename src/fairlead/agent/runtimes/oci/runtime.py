@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import signal
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -38,6 +38,7 @@ from fairlead.agent.runtimes.oci.layout import ContainerFiles, Layout, SandboxFi
 from fairlead.agent.runtimes.oci.maker import Maker
 from fairlead.agent.runtimes.oci.records import ContainerRecord, SandboxRecord, keep, keeper_of, recall
 from fairlead.agent.runtimes.oci.shared_processes import NAMESPACE, end_processes, share_processes
+from fairlead.agent.trees import remove_tree
 from fairlead.node.cgroups.containers import ContainerValues
 from fairlead.node.cgroups.tree import container_files
 from fairlead.node.containers import SIGKILLED
@@ -57,10 +58,19 @@ class OciRuntime:
 
     problem = ""
 
-    def __init__(self, root: Path, maker: Maker, cgroups: Cgroups, least_oom_score_adj: int) -> None:
-        self._layout, self._maker, self._cgroups = Layout(root), maker, cgroups
+    def __init__(
+        self,
+        root: Path,
+        maker: Maker,
+        cgroups: Cgroups,
+        least_oom_score_adj: int,
+        makers: Mapping[str, Maker] = MappingProxyType({}),
+    ) -> None:
+        """`maker` is the one of pods that ask for none; those of `makers` have handlers by which they are asked for."""
+        self._layout, self._maker, self._makers, self._cgroups = Layout(root), maker, makers, cgroups
         self._least_oom_score_adj = least_oom_score_adj
         self.name = maker.name
+        self.handlers: Sequence[str] = tuple(makers)
         self.has_strict_groups = self.has_users = not maker.has_one_user
         self._sandboxes: dict[str, Sandbox] = {}
         self._containers: dict[str, ContainerStatus] = {}
@@ -109,6 +119,8 @@ class OciRuntime:
     async def create_sandbox(self, spec: SandboxSpec) -> Sandbox:
         if (known := self._sandboxes.get(spec.uid)) is not None:
             return known
+        if spec.handler and spec.handler not in self._makers:
+            raise RuntimeFailure(f'no runtime for "{spec.handler}" is configured')  # containerd's words
         files, wanted = self._layout.sandbox(spec.uid), self._maker.namespaces(spec)
         record = SandboxRecord.of(spec, host_network="net" not in wanted)
         try:
@@ -146,7 +158,7 @@ class OciRuntime:
             await asyncio.to_thread(self._write_bundle, spec, files, sandbox_files, cgroup, processes)
             record = ContainerRecord.of(spec, now(), shares_processes=spec.host_pid or processes is not None)
             try:
-                pid = await self._maker.create(spec, files)
+                pid = await self._maker_of(spec.pod_uid).create(spec, files)
             except CannotStart as error:
                 record = msgspec.structs.replace(record, start_error=str(error))
                 keep(files.record, record)
@@ -169,7 +181,7 @@ class OciRuntime:
         if status.state is not State.CREATED:
             return
         began = now()
-        await self._maker.start(id_)
+        await self._maker_of(status.pod_uid).start(id_)
         files = self._layout.container(id_)
         record = recall(files.record, ContainerRecord)
         assert record is not None
@@ -212,10 +224,12 @@ class OciRuntime:
     # -- in a container
 
     async def run_in(self, id_: str, argv: Sequence[str], seconds: float) -> Executed:
-        return await run_in(self._maker.exec_command(self._known(id_), argv), seconds)
+        status = self._known(id_)
+        return await run_in(self._maker_of(status.pod_uid).exec_command(status, argv), seconds)
 
     async def exec(self, id_: str, argv: Sequence[str], wanted: Wanted) -> ProcessStreams:
-        command = self._maker.exec_command(self._known(id_), argv, has_terminal=wanted.is_terminal)
+        status = self._known(id_)
+        command = self._maker_of(status.pod_uid).exec_command(status, argv, has_terminal=wanted.is_terminal)
         return await processes.begin(command, wanted)
 
     async def attach(self, id_: str, wanted: Wanted) -> ProcessStreams:
@@ -248,12 +262,13 @@ class OciRuntime:
         linux.share_mounts_of(self._layout.root)
         boot, known = _BOOT_ID.read_text(), self._layout.root / "boot-id"
         if not known.exists() or known.read_text() != boot:
-            shutil.rmtree(self._layout.state)
+            remove_tree(self._layout.state)
             self._layout.make()
             for record in records.sandbox_records(self._layout):
                 _remove_sandbox_files(self._layout.sandbox(record.uid))
             known.write_text(boot)
-        self._maker.prepare()
+        for maker in self._all_makers:
+            maker.prepare()
 
     def _make_sandbox(self, files: SandboxFiles, spec: SandboxSpec, wanted: Collection[str]) -> None:
         _remove_sandbox_files(files)
@@ -299,7 +314,7 @@ class OciRuntime:
         if not keeper_of(files):
             self._containers[record.id] = self._status(record, files, State.EXITED)
             return
-        if not record.started_at and await self._maker.is_running(record.id):
+        if not record.started_at and await self._maker_of(record.pod_uid).is_running(record.id):
             record = msgspec.structs.replace(record, started_at=now())
             keep(files.record, record)
         state = State.RUNNING if record.started_at else State.CREATED
@@ -311,11 +326,15 @@ class OciRuntime:
         files = self._layout.container(id_)
         if not files.folder.exists():
             return
-        await self._maker.delete(id_)
+        record = recall(files.record, ContainerRecord)
+        is_known = record is not None and record.pod_uid in self._sandboxes
+        makers = [self._maker_of(record.pod_uid)] if record and is_known else self._all_makers
+        for maker in makers:
+            await maker.delete(id_)
         if keeper := keeper_of(files):
             with suppress(ProcessLookupError):
                 os.kill(keeper, signal.SIGKILL)
-        await asyncio.to_thread(shutil.rmtree, files.folder, True)
+        await asyncio.to_thread(remove_tree, files.folder, ignore_errors=True)
 
     # -- how they end
 
@@ -362,6 +381,14 @@ class OciRuntime:
             asyncio.get_running_loop().remove_reader(descriptor)
             os.close(descriptor)
 
+    @property
+    def _all_makers(self) -> Collection[Maker]:
+        return {self._maker, *self._makers.values()}
+
+    def _maker_of(self, pod_uid: str) -> Maker:
+        """Who makes the containers of the pod; the usual one for a handler that is not installed any more."""
+        return self._makers.get(self._sandboxes[pod_uid].handler, self._maker)
+
     def _known(self, id_: str) -> ContainerStatus:
         if (status := self._containers.get(id_)) is None:
             raise RuntimeFailure(f"there is no container {id_}")
@@ -371,7 +398,7 @@ class OciRuntime:
 def _remove_sandbox_files(files: SandboxFiles) -> None:
     end_processes(files)
     linux.unmount_below(files.folder)
-    shutil.rmtree(files.folder, ignore_errors=True)
+    remove_tree(files.folder, ignore_errors=True)
 
 
 def _tail(file: Path, limit: int) -> bytes:

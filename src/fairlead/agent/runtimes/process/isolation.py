@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from fairlead.agent.runtimes.process.programs import command_of
+from fairlead.agent.trees import remove_tree
 
 _FOLDER: Final = "probe"
 _SECONDS: Final = 30.0
@@ -38,13 +38,13 @@ class Isolation:
 def isolation_of(root: Path) -> Isolation:
     """Within the world of the node. It is tried in processes of their own: nothing stays mounted."""
     folder = root / _FOLDER
-    shutil.rmtree(folder, ignore_errors=True)
+    remove_tree(folder, ignore_errors=True)
     for name in ("lower", "upper", "work", "merged"):
         (folder / name).mkdir(parents=True)
     try:
         return Isolation(has_overlay=_may("overlay", folder), has_own_processes=_may("proc", folder))
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(folder, ignore_errors=True)
 
 
 def _may(what: str, folder: Path) -> bool:
