@@ -16,6 +16,7 @@ from fairlead.agent.runtimes.oci.maker import CrunMaker
 from fairlead.agent.runtimes.oci.runtime import OciRuntime
 from fairlead.agent.runtimes.process import world
 from fairlead.agent.runtimes.process.maker import ProcessMaker
+from fairlead.agent.runtimes.process.process_groups import ProcessGroups
 
 #: The file in the folder of the agent that says where the runtime listens which has pods of ours.
 ENDPOINT: Final = "cri-endpoint"
@@ -75,6 +76,7 @@ def processes(images: Images) -> Runtimes:
 
     def runtime(ground: Ground) -> Containers:
         least, cgroups = ground.least_oom_score_adj, ground.cgroups
+        assert isinstance(cgroups, ProcessGroups)  # which whoever chooses this runtime has put in the kernel's place
         maker = ProcessMaker(ground.root, cgroups, least)
         return Containers(OciRuntime(ground.root, maker, cgroups, least), images)
 

@@ -34,6 +34,7 @@ from fairlead.api.verbs import Api
 from fairlead.cli.failures import Failure, WrongUsage, explained, parsing
 from fairlead.cli.images import SHOWN_ROOT, default_root
 from fairlead.cli.node_options import kubelet_configuration, refused
+from fairlead.cli.node_user import check_user
 from fairlead.cli.standalone import access_of, serve
 from fairlead.client.http import HttpApi
 from fairlead.client.kubeconfig import Access, load
@@ -124,8 +125,7 @@ def run(
     log_lines.configure(logging.WARNING)
     with parsing():
         kind = RuntimeKind(runtime)
-        if kind is not RuntimeKind.PROCESS:
-            _check_root_user()
+        check_user(kind)
         access = access_of(kubeconfig, context)
         name = node_name or socket.gethostname().lower()
         if faults := dns1123_subdomain(name):
@@ -239,11 +239,6 @@ def _networking(kind: RuntimeKind, settings: AgentSettings, network: ClusterNetw
 async def _say(agent: NodeAgent, settings: AgentSettings, access: Access) -> None:
     await agent.registered.wait()
     click.echo(f"Node {settings.identity.name} of {access.server} runs pods here, in {settings.root}")
-
-
-def _check_root_user() -> None:
-    if os.geteuid() != 0:
-        raise WrongUsage("containers take root: start it with sudo, or choose --runtime process")
 
 
 def _taint(text: str) -> Obj:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import socket
 import sys
 from asyncio.subprocess import Process
@@ -34,6 +33,7 @@ from fairlead.api.verbs import Api
 from fairlead.cli.failures import Failure, WrongUsage
 from fairlead.cli.images import SHOWN_ROOT, default_root
 from fairlead.cli.node_options import kubelet_configuration, kubelet_flags
+from fairlead.cli.node_user import check_user
 from fairlead.client.kubeconfig import Access, load, render
 from fairlead.compose import Cluster
 from fairlead.runtime.http.listener import bind
@@ -113,8 +113,7 @@ def own_node(
         raise WrongUsage("--container-runtime-endpoint is for --node-runtime cri")
     if runtime == SIMULATED:
         return None
-    if os.geteuid() != 0 and runtime != RuntimeKind.PROCESS:
-        raise WrongUsage(f"--node-runtime {runtime} takes root: start it with sudo, or choose --node-runtime process")
+    check_user(RuntimeKind(runtime), "--node-runtime")
     if len(node_config) > 1:
         raise WrongUsage("--node-config: one file is enough for one real node")
     document = kubelet_configuration(Path(node_config[0])) if node_config else {}

@@ -20,7 +20,7 @@ import msgspec
 
 from fairlead.agent import conmon_control, conmon_streams, linux, processes
 from fairlead.agent.cgroups.machine import Cgroups
-from fairlead.agent.cgroups.usage import usage_of
+from fairlead.agent.cgroups.usage import oom_kills
 from fairlead.agent.kubelet_api.pod_streams import ProcessStreams
 from fairlead.agent.runtimes.base import (
     CannotStart,
@@ -370,10 +370,11 @@ class OciRuntime:
         status = record.status(files, state)
         if state is not State.EXITED or record.pod_uid not in self._sandboxes:
             return status
-        usage = usage_of(self._cgroups, f"{self._sandboxes[record.pod_uid].cgroup}/{record.id}")
-        if usage is None:
+        cgroup = f"{self._sandboxes[record.pod_uid].cgroup}/{record.id}"
+        if not self._cgroups.exists(cgroup):
             return status
-        return replace(status, is_oom_killed=status.exit_code == SIGKILLED and usage.oom_kills > 0)
+        is_oom_killed = status.exit_code == SIGKILLED and oom_kills(self._cgroups, cgroup) > 0
+        return replace(status, is_oom_killed=is_oom_killed)
 
     def _forget_keeper(self, id_: str) -> None:
         if (descriptor := self._watched.pop(id_, None)) is not None:

@@ -55,11 +55,13 @@ def be_user(uid: int, gid: int, proc: int) -> None:
             os.close(descriptor)
 
 
-def drop_capabilities(held: Iterable[int], proc: int) -> None:
-    descriptor = os.open("sys/kernel/cap_last_cap", os.O_RDONLY | os.O_CLOEXEC, dir_fd=proc)
-    with os.fdopen(descriptor) as file:
-        last = int(file.read())
-    for number in set(range(last + 1)) - set(held):
+def all_capabilities() -> range:
+    """The numbers of those that this kernel knows; only as long as the machine's /proc is seen."""
+    return range(int(Path("/proc/sys/kernel/cap_last_cap").read_text()) + 1)
+
+
+def drop_capabilities(known: Iterable[int], held: Iterable[int]) -> None:
+    for number in set(known) - set(held):
         if linux.prctl(linux.PR_CAPBSET_READ, number):
             linux.prctl(linux.PR_CAPBSET_DROP, number)
 

@@ -16,6 +16,7 @@ from typing import Final
 from fairlead.agent import linux
 from fairlead.agent.runtimes.process.becoming import (
     NoProgram,
+    all_capabilities,
     drop_capabilities,
     found_program,
     go_to,
@@ -33,12 +34,12 @@ _NOT_RUN: Final = 126
 def main() -> None:
     folder, pid, has_terminal, *argv = sys.argv[1:]
     bundle: Bundle = json.loads(Path(folder, FILE).read_bytes())
-    proc = os.open("/proc", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    known = all_capabilities()
     _enter(pid)
     child = os.fork()  # which is in the container's namespace of processes
     if child == 0:
         try:
-            _run(bundle, proc, argv, has_terminal=has_terminal == "terminal")
+            _run(bundle, known, argv, has_terminal=has_terminal == "terminal")
         except NoProgram as problem:
             _fail(problem, _NOT_FOUND)
         except OSError as problem:
@@ -63,12 +64,12 @@ def _enter(pid: str) -> None:
         os.close(descriptor)
 
 
-def _run(bundle: Bundle, proc: int, argv: list[str], *, has_terminal: bool) -> None:
+def _run(bundle: Bundle, known: range, argv: list[str], *, has_terminal: bool) -> None:
     linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
     os.umask(0o022)
     if has_terminal:
         take_terminal(0)
-    drop_capabilities(bundle["capabilities"], proc)
+    drop_capabilities(known, bundle["capabilities"])
     go_to(bundle["working_dir"])
     env = {**bundle["env"], **({"TERM": "xterm"} if has_terminal else {})}
     run(found_program(argv, env), argv, env, has_no_new_privileges=bundle["has_no_new_privileges"])

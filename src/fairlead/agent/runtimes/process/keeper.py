@@ -21,6 +21,7 @@ from fairlead.agent import linux
 from fairlead.agent.runtimes.process import bundle as bundles
 from fairlead.agent.runtimes.process.becoming import (
     NoProgram,
+    all_capabilities,
     be_user,
     drop_capabilities,
     found_program,
@@ -101,6 +102,7 @@ def _become(bundle: Bundle, theirs: socket.socket, given: list[int]) -> None:
     linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
     os.setsid()
     weigh(bundle)
+    known = all_capabilities()
     join("uts", bundle["uts"])
     join("ipc", bundle["ipc"])
     linux.unshare("mnt")
@@ -116,7 +118,8 @@ def _become(bundle: Bundle, theirs: socket.socket, given: list[int]) -> None:
         for stream, descriptor in enumerate(given):
             os.dup2(descriptor, stream)
     be_user(bundle["uid"], bundle["gid"], proc)
-    drop_capabilities(bundle["capabilities"], proc)
+    os.close(proc)
+    drop_capabilities(known, bundle["capabilities"])
     go_to(bundle["working_dir"])
     program = found_program(bundle["argv"], bundle["env"])
     _tell(theirs, {}, terminal)

@@ -10,13 +10,13 @@ import os
 import shutil
 import subprocess
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from fairlead import __version__
-from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.runtimes.base import CannotStart, ContainerSpec, ContainerStatus, RuntimeFailure, SandboxSpec
 from fairlead.agent.runtimes.oci.capabilities import capabilities, numbers
 from fairlead.agent.runtimes.oci.config import user_of, variables_of
@@ -31,6 +31,7 @@ from fairlead.agent.runtimes.process.process_table import process_table
 from fairlead.agent.runtimes.process.programs import command_of
 from fairlead.node.cgroups.containers import ContainerValues
 
+_PROCESSES_OF_MACHINE: Final = Path("/proc/self/ns/pid")
 #: How often it is looked who uses too much memory.
 WATCH_SECONDS: Final = 0.5
 #: Each step of niceness is a fifth less.
@@ -44,7 +45,7 @@ class ProcessMaker:
     name = "fairlead-process"
     has_one_user = True
 
-    def __init__(self, root: Path, cgroups: Cgroups, least_oom_score_adj: int) -> None:
+    def __init__(self, root: Path, cgroups: ProcessGroups, least_oom_score_adj: int) -> None:
         self._layout, self._cgroups = Layout(root), cgroups
         self._isolation = Isolation()  # until it was tried
         self._least_oom_score_adj = least_oom_score_adj
@@ -61,9 +62,10 @@ class ProcessMaker:
             log.warning("%s", limit)
 
     async def run(self) -> None:
-        while isinstance(self._cgroups, ProcessGroups):
+        while True:
             for id_ in await asyncio.to_thread(self._cgroups.kill_who_exceeds):
-                self._layout.container(id_).oom.touch()
+                with suppress(OSError):  # it has been removed, or the disk is full
+                    self._layout.container(id_).oom.touch()
             await asyncio.sleep(WATCH_SECONDS)
 
     def namespaces(self, spec: SandboxSpec) -> Collection[str]:
@@ -116,6 +118,7 @@ class ProcessMaker:
 
     async def delete(self, id_: str) -> None:
         await end_container(self._layout.container(id_))
+        await asyncio.to_thread(self._cgroups.forget, id_)
 
     def is_of(self, pid: int, id_: str) -> bool:
         process = process_table().get(pid)
@@ -131,6 +134,8 @@ class ProcessMaker:
         user, security = user_of(spec), spec.security
         if security.is_seccomp_confined or security.seccomp is not None:
             raise RuntimeFailure("seccomp profiles are not supported by this runtime")
+        if is_of_machine := processes is not None and processes.stat().st_ino == _PROCESSES_OF_MACHINE.stat().st_ino:
+            processes = None
         uts, ipc = (pin if pin.exists() else None for pin in map(sandbox.pin, ("uts", "ipc")))
         return Bundle(
             argv=list(spec.argv),
@@ -153,7 +158,7 @@ class ProcessMaker:
             uts=str(uts or ""),
             ipc=str(ipc or ""),
             pid=str(processes or ""),
-            has_own_processes=self._isolation.has_own_processes and not spec.host_pid,
+            has_own_processes=self._isolation.has_own_processes and not spec.host_pid and not is_of_machine,
             has_tty=spec.has_tty,
             has_stdin=spec.has_stdin,
             has_stdin_once=spec.has_stdin_once,

@@ -28,7 +28,7 @@ from fairlead.node.cgroups.containers import OOM_GROUP
 from fairlead.runtime.clock import now
 
 _FILE: Final = "limits.json"
-MEMORY_MAX: Final = "memory.max"
+_MEMORY_MAX: Final = "memory.max"
 _OOM_KILLS: Final = "oom_kills"
 #: How long a look at all processes is good for: a pass over all pods takes no longer.
 _LOOK_SECONDS: Final = 0.2
@@ -64,7 +64,7 @@ class ProcessGroups(Cgroups):
         self._lock = threading.RLock()
         self._values: dict[str, dict[str, str]] = {}  # by path
         self._look = _Look()
-        self._most_cpu: dict[str, int] = {}  # by id of the container: a counter never goes back
+        self._most_cpu: dict[str, int] = {}  # by path: a counter never goes back
         with suppress(FileNotFoundError, ValueError):
             self._values = json.loads(self._file.read_bytes())
 
@@ -90,10 +90,18 @@ class ProcessGroups(Cgroups):
             gone = [each for each in self._values if _is_within(each, path)]
             for each in gone:
                 del self._values[each]
-                self._most_cpu.pop(each.rpartition("/")[2], None)
+                self._most_cpu.pop(each, None)
             if gone:
                 self._keep()
         return True
+
+    def forget(self, id_: str) -> None:
+        """A container is gone; what it has used stays its pod's."""
+        with self._lock:
+            for path in [each for each in self._values if each.endswith(f"/{id_}")]:
+                used, above = self._most_cpu.get(path, 0), path.rpartition("/")[0]
+                self.remove(path)
+                self._most_cpu[above] = self._most_cpu.get(above, 0) + used
 
     def exists(self, path: str) -> bool:
         with self._lock:
@@ -128,7 +136,7 @@ class ProcessGroups(Cgroups):
         """Kill the containers that use too much memory, or that use most where their pod does; their ids."""
         killed = []
         with self._lock:
-            limits = {path: int(own[MEMORY_MAX]) for path, own in self._values.items() if _has_limit(own)}
+            limits = {path: int(own[_MEMORY_MAX]) for path, own in self._values.items() if _has_limit(own)}
             for path in sorted(limits, key=len, reverse=True):  # a container's own limit before its pod's
                 used = {each: self._anonymous(each) for each in self._containers_in(path)}
                 if sum(used.values()) > limits[path]:
@@ -141,12 +149,13 @@ class ProcessGroups(Cgroups):
         """The whole container, unless it is said that one process is enough."""
         own = self._values[path]
         own[_OOM_KILLS] = str(int(own.get(_OOM_KILLS, "0")) + 1)
-        self._keep()
         found = self.processes(path)
         if own.get(OOM_GROUP) == "1" or not found:
             _kill(found)
         else:
             _kill([max(found, key=lambda pid: self._memory(pid).anonymous)])
+        with suppress(OSError):  # a full disk keeps nobody alive
+            self._keep()
 
     def _measured(self, path: str, file: str, known: Mapping[str, str]) -> str | None:
         if file == "memory.events":
@@ -168,14 +177,11 @@ class ProcessGroups(Cgroups):
         return f"anon {anonymous}\nfile {files}\ninactive_file {files}\npgfault {faults}\npgmajfault {major}"
 
     def _cpu(self, path: str) -> int:
-        total = 0
+        looked = self._looked()
         for each in self._containers_in(path):
-            id_ = each.rpartition("/")[2]
-            found = self._looked().get(id_)
-            seen = found.cpu_nanoseconds if found is not None else 0
-            self._most_cpu[id_] = max(seen, self._most_cpu.get(id_, 0))
-            total += self._most_cpu[id_]
-        return total
+            seen = looked[each.rpartition("/")[2]].cpu_nanoseconds
+            self._most_cpu[each] = max(seen, self._most_cpu.get(each, 0))
+        return sum(used for each, used in self._most_cpu.items() if _is_within(each, path))
 
     def _anonymous(self, path: str) -> int:
         return sum(self._memory(p.pid).anonymous for each in self._within(path) for p in each.processes)
@@ -201,13 +207,20 @@ class ProcessGroups(Cgroups):
         return self._look.containers
 
     def _containers(self) -> Mapping[str, Container]:
-        table, found = process_table(), {}
+        """Of those whose keeper is there; without any nobody is looked at."""
+        keepers = {}
         with suppress(FileNotFoundError):
             for folder in self._layout.containers.iterdir():
-                if (keeper := table.get(keeper_of(self._layout.container(folder.name)))) is not None:
-                    below = list(descendants(table, keeper.pid))
-                    processes = (table[pid] for pid in [*below, *_visitors(table, below)])
-                    found[folder.name] = Container(tuple(processes), keeper.children_nanoseconds)
+                if pid := keeper_of(self._layout.container(folder.name)):
+                    keepers[folder.name] = pid
+        table = process_table() if keepers else {}
+        visitors, found = _namespaces(table) if keepers else {}, {}
+        for id_, pid in keepers.items():
+            if (keeper := table.get(pid)) is not None:
+                below = set(descendants(table, pid))
+                inside = {each for own in _own_namespaces(below) for each in visitors.get(own, ())}
+                processes = tuple(table[each] for each in below | inside)
+                found[id_] = Container(processes, keeper.children_nanoseconds)
         return found
 
     def _keep(self) -> None:
@@ -216,11 +229,17 @@ class ProcessGroups(Cgroups):
         scratch.replace(self._file)
 
 
-def _visitors(table: Mapping[int, Process], below: Sequence[int]) -> list[int]:
-    """Commands that were sent in: they come from somewhere else, but share the container's processes."""
-    namespaces = {_namespace(pid) for pid in below} - {"", _namespace(os.getpid())}
-    known = set(below)
-    return [pid for pid in table if namespaces and pid not in known and _namespace(pid) in namespaces]
+def _namespaces(table: Iterable[int]) -> Mapping[str, list[int]]:
+    """Who is in which namespace of processes: commands that were sent in come from elsewhere, but are in there."""
+    found: dict[str, list[int]] = {}
+    for pid in table:
+        found.setdefault(_namespace(pid), []).append(pid)
+    return found
+
+
+def _own_namespaces(pids: Iterable[int]) -> set[str]:
+    """Those of a container that are not the machine's."""
+    return {_namespace(pid) for pid in pids} - {"", _namespace(os.getpid())}
 
 
 def _namespace(pid: int) -> str:
@@ -232,7 +251,7 @@ def _namespace(pid: int) -> str:
 
 
 def _has_limit(values: Mapping[str, str]) -> bool:
-    return values.get(MEMORY_MAX, "max").isdecimal()
+    return values.get(_MEMORY_MAX, "max").isdecimal()
 
 
 def _is_within(path: str, above: str) -> bool:

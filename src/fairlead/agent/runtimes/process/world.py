@@ -35,6 +35,7 @@ def enter(root: Path) -> None:
     RuntimeFailure says why this machine allows none, and what would.
     """
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    root.chmod(0o700)  # images may have been here first; what pods have is nobody else's
     pid, folder = holder_of(root) or _begin(root), Path.cwd()
     user, mounts = (os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC) for name in ("user", "mnt"))
     linux.set_namespace(user, "user")
