@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from fairlead.agent.pods.unsupported import ROOT, Field, Fields, Verdict, fields
+from fairlead.agent.pods.unsupported import ROOT, Field, Fields, Verdict, fields, fields_of_user
 
 _HEAD = """\
 # The fields of a pod on a real node
@@ -16,12 +16,30 @@ becomes `Failed`, with the reason `UnsupportedField` and the field's name; so do
 field with a link has those of that table. The scheduler's are here as well: the node leaves them to it.
 """
 
+_OF_USER = """\
+## Without root
+
+What is otherwise with [`--node-runtime process`](real-nodes.md#without-root); the rest is as above.
+"""
+
 
 def page() -> str:
     every = list(_all(fields()))
     counts = {verdict: sum(field.verdict is verdict for field in every) for verdict in Verdict}
     said = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
-    return "\n".join([_HEAD, f"In numbers: {said}.", "", *_tables()])
+    return "\n".join([_HEAD, f"In numbers: {said}.", "", *_tables(), *_of_user()])
+
+
+def _of_user() -> Iterator[str]:
+    yield from (_OF_USER, "| field | | |", "|---|---|---|")
+    for type_, known in fields_of_user().items():
+        for field in known.values():
+            yield f"| [{type_}](#{_anchor(type_)}) `{field.name}` | {_verdict(field)} | {field.note} |"
+    yield ""
+
+
+def _anchor(type_: str) -> str:
+    return type_.lower() if type_ != ROOT else "podspec-spec-of-a-pod"
 
 
 def _all(types: Mapping[str, Fields]) -> Iterator[Field]:

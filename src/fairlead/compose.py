@@ -220,15 +220,15 @@ def _default_classes(settings: Settings) -> list[Obj]:
 
 
 def _policy(settings: Settings) -> list[Obj]:
-    """The roles of the parts that Kubernetes does not know."""
+    """The roles of the parts that Kubernetes does not know; those of real nodes always, for these may join any time."""
     found = [*settings.further_policy]
+    found += component_policy(NETWORK_USER.name, NETWORK_RULES)
+    found += component_policy(LOCAL_PATH_USER.name, LOCAL_PATH_RULES)
     if settings.arbitrator:
         rules = [permission.rule() for permission in permissions.CLUSTER]
         found += component_policy(ARBITRATOR_USER.name, rules)
     if "nodes" in settings.components:
         found += component_policy(FLEET_USER.name, FLEET_RULES)
-        found += component_policy(NETWORK_USER.name, NETWORK_RULES)
-        found += component_policy(LOCAL_PATH_USER.name, LOCAL_PATH_RULES)
     return found
 
 
@@ -460,7 +460,8 @@ async def _listen(settings: Settings, running: Cluster, stack: AsyncExitStack) -
     accounts.sign_with(tokens.ensure_account_key(credentials))
     documents = Documents(running.registry, running.address.removeprefix("https://"), running.server.aggregator)
     await stack.enter_async_context(running.server.authorization(settings.authorization).running())
-    login = Authentication(settings.authentication, token, accounts, running.registry)
+    front_proxies, client_authority = settings.authentication.front_proxy, [running.authority.certificate]
+    login = Authentication(settings.authentication, token, accounts, running.registry, client_authority)
     await stack.enter_async_context(login.running())
     running.registry.verify_token = login.verify_token
     authenticate = login.authenticate
@@ -468,13 +469,14 @@ async def _listen(settings: Settings, running: Cluster, stack: AsyncExitStack) -
     auditor = await stack.enter_async_context(auditing(settings.audit, running.registry.metrics.audit))
     aggregator = running.server.aggregator
     front_proxy_ca = pki.front_proxy_ca.read_bytes()
-    await aggregator.identify(pki.front_proxy, certificates.FRONT_PROXY, front_proxy_ca, ca)
+    await aggregator.identify(pki.front_proxy, certificates.FRONT_PROXY, front_proxy_ca, ca, front_proxies)
     traces = await stack.enter_async_context(_traces(settings.tracing))
     running.registry.agents.kubelets.identify(pki.kubelet_client, ca)
     application = Application(
         running.registry, documents, authenticate, running.progress, fairness, auditor, aggregator, traces
     )
-    await stack.enter_async_context(serving(application, sock, pki.context()))
+    context = pki.context(front_proxies.authorities if front_proxies is not None else b"")
+    await stack.enter_async_context(serving(application, sock, context))
     if settings.http_port is not None:
         plain = bind(settings.http_port)
         running.http_address = f"http://{LOOPBACK_ADDRESS}:{plain.getsockname()[1]}"

@@ -46,6 +46,12 @@ restrict_oom_score_adj = true
 sandbox_image = "{pause}"
 stream_server_address = "127.0.0.1"
 stream_server_port = "0"
+[{cri}.containerd.runtimes.runc]
+runtime_type = "io.containerd.runc.v2"
+[{cri}.containerd.runtimes.crun]
+runtime_type = "io.containerd.runc.v2"
+[{cri}.containerd.runtimes.crun.options]
+BinaryName = "crun"
 [{cri}.registry]
 config_path = "{folder}/certs"
 [{cri}.cni]

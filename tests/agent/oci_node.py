@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +17,7 @@ from fairlead.agent import linux
 from fairlead.agent.agent import AgentSettings, NodeAgent
 from fairlead.agent.cgroups.hierarchies import hierarchies
 from fairlead.agent.cgroups.machine import Cgroups
-from fairlead.agent.local_path.storage_class import DEFAULT_CLASS, RULES
+from fairlead.agent.local_path.storage_class import DEFAULT_CLASS
 from fairlead.agent.network_choice import loopback_only, of_the_runtime
 from fairlead.agent.node_object import NodeIdentity
 from fairlead.agent.runtime_choice import behind_cri, conmon
@@ -30,7 +30,6 @@ from fairlead.client.http import HttpApi
 from fairlead.client.kubeconfig import Access, load
 from fairlead.compose import Cluster, Settings, cluster
 from fairlead.node.stats.measurements import NodeMeasurements
-from fairlead.server.auth.rbac.defaults import component_policy
 from fairlead.server.codec.body_types import body_type_of
 from tests.agent.containerd import Containerd, containerd
 from tests.agent.folder_images import FolderImage, FolderImages
@@ -202,9 +201,10 @@ async def real_node(
     memory_bytes: int | None = None,
     measure_seconds: float = 0.5,
     kind: str = OCI,
+    within: Sequence[str] = (),
 ) -> AsyncIterator[RealNode]:
     """A cluster with this machine as its node, or so much of its memory; nothing of it is left when the block ends.
-    `kind` is the runtime.
+    `kind` is the runtime; `within` are the words of a command before that of containerd.
 
     Nobody is evicted for a shortage, nor an image removed, unless `document`, the node's configuration, says so.
     """
@@ -216,7 +216,7 @@ async def real_node(
     with (
         own_cgroup(cgroups) as cgroup,
         _unmounted(folder / "root", cgroups, cgroup),
-        containerd(rootfs) if kind == CONTAINERD else nullcontext() as daemon,
+        containerd(rootfs, within) if kind == CONTAINERD else nullcontext() as daemon,
     ):
         if daemon is not None:
             daemon.load(f"docker.io/{IMAGE}", rootfs, Cmd=["sh"], Env=["FROM_IMAGE=yes"])
@@ -228,7 +228,6 @@ async def real_node(
             components=parts,
             kubeconfig=folder / "kubeconfig",
             imported=(DEFAULT_CLASS,),
-            further_policy=tuple(component_policy(LOCAL_PATH_USER.name, RULES)),
         )
         async with cluster(settings) as running:
             access, storage = (_access(running, user) for user in (node_user(NODE), LOCAL_PATH_USER))

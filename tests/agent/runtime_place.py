@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -14,20 +15,23 @@ from fairlead.agent import linux
 from fairlead.agent.cgroups.hierarchies import hierarchies
 from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.cgroups.probes import least_oom_score_adj
-from fairlead.agent.runtime_choice import Ground, behind_cri, conmon
+from fairlead.agent.runtime_choice import Ground, behind_cri, conmon, processes
 from fairlead.agent.runtimes.base import ContainerSpec, ContainerStatus, Runtime, SandboxSpec
+from fairlead.agent.runtimes.process.process_groups import ProcessGroups
 from fairlead.node.cgroups.containers import ContainerValues
 from fairlead.node.containers import container_id
 from tests.agent.containerd import Containerd, containerd, with_containerd
 from tests.agent.folder_images import FolderImages
 from tests.agent.machine import mounts_below, own_cgroup, real_containers, root_file_system
 
-OCI, CONTAINERD = "oci", "containerd"
+OCI, CONTAINERD, PROCESS = "oci", "containerd", "process"
 IMAGE = "test/busybox:1"
 
-on_each = pytest.mark.parametrize(
-    "kind", [pytest.param(OCI, marks=real_containers), pytest.param(CONTAINERD, marks=with_containerd)]
-)
+#: Set where the tests are run in the world of a user without root: by `test_user_world.py`, for that runtime alone.
+WORLD = "FAIRLEAD_TEST_WORLD"
+_OF_ROOT = [pytest.param(OCI, marks=real_containers), pytest.param(CONTAINERD, marks=with_containerd)]
+
+on_each = pytest.mark.parametrize("kind", [PROCESS] if WORLD in os.environ else _OF_ROOT)
 
 
 @dataclass
@@ -40,6 +44,7 @@ class Place:
     containerd: Containerd | None
     runtime: Runtime = field(init=False)
     image_id: str = "sha256:1"
+    watching: asyncio.Task[None] | None = None
     ended: asyncio.Queue[ContainerStatus] = field(default_factory=asyncio.Queue)
 
     @property
@@ -52,7 +57,8 @@ class Place:
 
     async def open(self) -> None:
         """A runtime as a new agent has it, which finds what there is."""
-        runtimes = conmon(FolderImages({})) if self.containerd is None else behind_cri
+        folders = FolderImages({})
+        runtimes = {OCI: conmon(folders), CONTAINERD: behind_cri, PROCESS: processes(folders)}[self.kind]
         endpoint = self.containerd.endpoint if self.containerd is not None else ""
         ground = Ground(self.root, self.cgroups, f"{self.cgroup}/conmon", least_oom_score_adj(), endpoint)
         self.runtime, images = runtimes(ground)
@@ -61,8 +67,12 @@ class Place:
             self.image_id = image.id
         self.runtime.subscribe(self.ended.put_nowait)
         await self.runtime.create_sandbox(self.sandbox())
+        if self.kind == PROCESS:  # where the kernel does not kill, the runtime does
+            self.watching = asyncio.create_task(self.runtime.run())
 
     def close(self) -> None:
+        if self.watching is not None:
+            self.watching.cancel()
         self.runtime.close()
 
     def sandbox(self, uid: str = "u1") -> SandboxSpec:
@@ -119,10 +129,10 @@ class Place:
 
 @asynccontextmanager
 async def place(folder: Path, kind: str) -> AsyncIterator[Place]:
-    cgroups = Cgroups(hierarchies())
+    cgroups = Cgroups(hierarchies()) if kind != PROCESS else ProcessGroups(folder / "root")
     rootfs = root_file_system(folder / "rootfs")
     with own_cgroup(cgroups) as cgroup:
-        if kind == OCI:
+        if kind != CONTAINERD:
             async with _opened(Place(kind, folder, cgroups, cgroup, rootfs, None)) as found:
                 yield found
             assert mounts_below(found.root) == [found.root]

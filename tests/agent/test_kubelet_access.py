@@ -12,7 +12,8 @@ from fairlead.api.builtin import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, SERVICE_A
 from fairlead.api.objects import Obj
 from fairlead.api.users import User
 from fairlead.client.tls import show, trusting
-from fairlead.runtime.authority import Authority, Identity
+from fairlead.runtime.authority import Authority
+from fairlead.runtime.identity import Identity
 from fairlead.runtime.loops import run
 from tests.agent.real_node import RealNode, real_node
 

@@ -15,7 +15,7 @@ from fairlead.api.builtin import CONFIG_MAPS, SECRETS
 from fairlead.api.objects import Obj
 from tests.agent.folder_images import FolderImage
 from tests.agent.machine import in_loop, real_containers
-from tests.agent.oci_node import NODE, is_phase, manifest, real_node
+from tests.agent.oci_node import NODE, is_phase, manifest, real_node, state
 
 
 def _task(name: str, script: str, volumes: list[Obj], mounts: list[Obj], **more: Any) -> Obj:
@@ -202,3 +202,18 @@ async def test_the_files_of_an_image_are_a_volume_that_nobody_changes(tmp_path: 
         await node.delete("reads")
         await node.gone("reads")
         assert (below / "data/other").exists()
+
+
+@real_containers
+@in_loop
+async def test_folders_deeper_than_python_recurses_go_with_their_pod(tmp_path: Path) -> None:
+    async with real_node(tmp_path) as node:
+        script = "for at in /v /tmp; do mkdir -p $at; cd $at; while mkdir d && cd d; do :; done; cd /; done 2>/dev/null"
+        volumes, mounts = [{"name": "v", "emptyDir": {}}], [{"name": "v", "mountPath": "/v"}]
+        made = {"exec": {"command": ["cat", "/made"]}, "periodSeconds": 1}
+        task = _task("deep", f"{script}; touch /made; sleep 1000", volumes, mounts, readinessProbe=made)
+        await node.create(task)
+        await node.until("deep", lambda pod: bool(state(pod).get("ready")), seconds=60)
+        await node.delete("deep", grace=1)
+        await node.gone("deep")
+        assert node.remains() == []

@@ -16,7 +16,7 @@ from fairlead.api.users import node_user
 from fairlead.api.verbs import EventType, WatchQuery
 from fairlead.client.tls import show, trusting
 from fairlead.compose import Cluster, Settings, cluster
-from fairlead.runtime.authority import Identity
+from fairlead.runtime.identity import Identity
 from fairlead.runtime.loops import run
 
 HOSTS = ("127.0.0.1", "node-1")

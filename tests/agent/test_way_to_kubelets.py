@@ -14,7 +14,8 @@ import pytest
 from fairlead.api.builtin import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, NODES, PODS
 from fairlead.api.users import User
 from fairlead.client.tls import show, trusting
-from fairlead.runtime.authority import Authority, Identity
+from fairlead.runtime.authority import Authority
+from fairlead.runtime.identity import Identity
 from fairlead.runtime.loops import run
 from tests.agent.real_node import NODE, RealNode, real_node
 from tests.kubectl import kubectl

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from fairlead.cli.access_options import access_options, authentication, authorization
 from fairlead.cli.failures import parsing
 from fairlead.client.kubeconfig import Access, render
+from fairlead.runtime.authority import Authority
 from fairlead.server.auth.authentication import AuthenticationSettings, TokenWebhookSettings
 from fairlead.server.auth.authorization import NODE_AND_RBAC, AuthorizationSettings
 
@@ -154,3 +155,29 @@ def test_a_file_says_who_decides(tmp_path: Path) -> None:
     assert [authorizer.type for authorizer in found.authorizers] == ["RBAC", "AlwaysAllow"]
     told = refusal(f"--authorization-config={path}", "--authorization-mode=RBAC")
     assert "--authorization-config can not be specified when --authorization-mode or --authorization-webhook-*" in told
+
+
+# -- a front proxy
+
+
+def test_a_front_proxy_is_told_by_flags(tmp_path: Path) -> None:
+    ca = tmp_path / "proxies.crt"
+    ca.write_bytes(Authority.make("proxies").certificate_pem)
+    file = f"--requestheader-client-ca-file={ca}"
+    found = stated(
+        file, "--requestheader-username-headers=X-Remote-User, X-User", "--requestheader-allowed-names=a,b"
+    ).front_proxy
+    assert found is not None
+    assert (found.username_headers, found.allowed_names) == (("X-Remote-User", "X-User"), ("a", "b"))
+    assert (found.group_headers, found.extra_prefixes) == ((), ())
+    assert stated().front_proxy is None
+
+
+def test_half_a_front_proxy_is_refused(tmp_path: Path) -> None:
+    ca = tmp_path / "proxies.crt"
+    ca.write_text("no certificate")
+    file, users = f"--requestheader-client-ca-file={ca}", "--requestheader-username-headers=X-Remote-User"
+    for arguments in ((file,), (users,), ("--requestheader-group-headers=X",)):
+        assert "belong together" in refusal(*arguments)
+    assert f"{ca}: " in refusal(file, users)
+    assert 'empty value in "requestheader-group-headers"' in refusal(file, users, "--requestheader-group-headers=X, ")

@@ -23,7 +23,7 @@ def test_every_option_of_the_table_is_one(option: str) -> None:
 @pytest.mark.parametrize(
     "spec",
     [
-        {"runtimeClassName": "gvisor"},
+        {"resourceClaims": [{"name": "device"}]},
         {"containers": [{"name": "c", "volumeDevices": [{"name": "v"}]}]},
         {"volumes": [{"name": "v", "emptyDir": {"medium": "HugePages"}}]},
         {"somethingNew": "x"},

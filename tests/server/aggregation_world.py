@@ -23,6 +23,7 @@ from fairlead.runtime.authority import Authority, key_pem, new_key
 from fairlead.runtime.http.listener import bind, serving
 from fairlead.server.assembly import Server
 from fairlead.server.auth import certificates
+from fairlead.server.auth.authenticator import Authenticator
 from fairlead.server.auth.tokens import anybody
 from fairlead.server.http.app import Application
 from fairlead.server.http.documents import Documents
@@ -56,6 +57,8 @@ class Extension:
         #: What watchers are told.
         self.events: asyncio.Queue[Obj | None] = asyncio.Queue()
         self.watchers = 0
+        #: Of a body that is sent, and how many are.
+        self.received = self.uploads = 0
         self.is_broken = False
         self.port = 0
         self._authority = Authority.make("extras")
@@ -99,6 +102,10 @@ class Extension:
         self.peers.append(request.transport.get_extra_info("peercert"))
         if self.is_broken:
             return web.Response(status=500)
+        if request.path == f"{GADGETS}/a/stream":
+            return await self._echo(request)
+        if request.path == f"{GADGETS}/a/upload":
+            return await self._upload(request)
         match request.path, request.method:
             case path, "GET" if path == ROOT:
                 found = {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": f"{GROUP}/{VERSION}"}
@@ -115,6 +122,30 @@ class Extension:
             case path, "POST" if path == GADGETS:
                 return web.json_response(await request.json(), status=201)
         return web.json_response({"kind": "Status", "status": "Failure", "message": "no such gadget"}, status=404)
+
+    async def _upload(self, request: web.Request) -> web.Response:
+        """Tells how much came, and how its length was told."""
+        self.received, self.uploads = 0, self.uploads + 1
+        try:
+            async for piece in request.content.iter_any():
+                self.received += len(piece)
+        finally:
+            self.uploads -= 1
+        return web.Response(text=f"{self.received} {request.headers.get('Content-Length', 'chunked')}")
+
+    async def _echo(self, request: web.Request) -> web.StreamResponse:
+        """A WebSocket that says everything twice."""
+        socket = web.WebSocketResponse(protocols=("twice",))
+        if not socket.can_prepare(request):
+            return web.Response(status=400, text="no WebSocket")
+        await socket.prepare(request)
+        self.watchers += 1
+        try:
+            async for message in socket:
+                await socket.send_bytes(message.data * 2)
+        finally:
+            self.watchers -= 1
+        return socket
 
     async def _watch(self, request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
@@ -189,7 +220,9 @@ async def soon(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0.005)
 
 
-def within(steps: Callable[[World], Awaitable[None]], host: str = "extras.default.svc") -> None:
+def within(
+    steps: Callable[[World], Awaitable[None]], host: str = "extras.default.svc", authenticate: Authenticator = anybody
+) -> None:
     """Run a test in real time."""
 
     async def run() -> None:
@@ -207,7 +240,7 @@ def within(steps: Callable[[World], Awaitable[None]], host: str = "extras.defaul
             sock = bind(0)
             url = f"http://127.0.0.1:{sock.getsockname()[1]}"
             documents = Documents(server.registry, url, server.aggregator)
-            application = Application(server.registry, documents, anybody, aggregator=server.aggregator)
+            application = Application(server.registry, documents, authenticate, aggregator=server.aggregator)
             client = await stack.enter_async_context(aiohttp.ClientSession())
             async with serving(application, sock):
                 try:

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from fairlead.client.kubeconfig import Access, render
 from fairlead.server.admission import chain
 from fairlead.server.admission.base import AdmissionPlugin, Attributes, Operation
 from fairlead.server.admission.configuration import AdmissionConfiguration, EventLimit
+from fairlead.server.admission.image_policy_configuration import read_image_policy
 from fairlead.server.metrics.admission import AdmissionMetrics
 from tests.server.admission_world import NODES, World, creation, pod, run
 
@@ -23,7 +26,7 @@ def test_plugins_run_in_the_order_of_kube_apiserver() -> None:
 def test_every_plugin_answers_to_the_name_in_the_table() -> None:
     for name, make in chain.PLUGINS:
         if not isinstance(make, str):
-            assert make(World().dependencies).name == name
+            assert make.name == name
 
 
 def test_a_disabled_plugin_does_not_run() -> None:
@@ -41,20 +44,26 @@ def test_an_unknown_plugin_is_named() -> None:
 
 def test_everything_that_is_wrong_with_a_choice_is_told() -> None:
     with pytest.raises(ValueError, match="unknown") as refused:
-        chain.check_choice(["NoSuch", "PodSecurity", "Priority", "ImagePolicyWebhook"], ["Priority", "PodSecurity"])
+        chain.check_choice(["NoSuch", "PodSecurity", "Priority", "JobValidation"], ["Priority", "PodSecurity"])
     assert str(refused.value) == (
         '[enable-admission-plugins plugin "NoSuch" is unknown, '
         "[PodSecurity Priority] in enable-admission-plugins and disable-admission-plugins overlapped, "
-        'enable-admission-plugins plugin "ImagePolicyWebhook" is not there]'
+        'enable-admission-plugins plugin "JobValidation" is not there: it does something only behind a feature gate '
+        "that is off by default]"
     )
 
 
-def test_what_is_off_by_default_works_when_it_is_asked_for() -> None:
+def test_what_is_off_by_default_works_when_it_is_asked_for(tmp_path: Path) -> None:
     ordinary = {plugin.name for plugin in chain.build(World().dependencies).plugins}
     assert not ordinary & chain.OFF_BY_DEFAULT
     makeable = [name for name, make in chain.PLUGINS if not isinstance(make, str) and name in chain.OFF_BY_DEFAULT]
-    limits = AdmissionConfiguration(event_limits=(EventLimit(type="Server", qps=1, burst=1),))
-    asked = chain.build(replace(World().dependencies, configuration=limits), enabled=makeable)
+    file = tmp_path / "images.kubeconfig"
+    file.write_text(render(Access("https://images")))
+    configuration = AdmissionConfiguration(
+        event_limits=(EventLimit(type="Server", qps=1, burst=1),),
+        image_policy=read_image_policy({"imagePolicy": {"kubeConfigFile": str(file)}}),
+    )
+    asked = chain.build(replace(World().dependencies, configuration=configuration), enabled=makeable)
     assert {plugin.name for plugin in asked.plugins} == ordinary | set(makeable)
 
 

@@ -20,7 +20,8 @@ from fairlead.server.admission.configuration import AdmissionConfiguration, load
 from fairlead.server.admission.event_rates import EventRateLimit
 from fairlead.server.admission.namespace_defaults import PodNodeSelector, PodTolerationRestriction
 from fairlead.server.admission.pod_security import PodSecurity
-from tests.server.admission_world import DEPLOYMENTS, NAMESPACES, World, admit, change, creation, pod
+from fairlead.server.admission.resource_quota import ResourceQuotaAdmission
+from tests.server.admission_world import DEPLOYMENTS, NAMESPACES, World, admit, change, container, creation, pod
 
 HEAD = "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins:\n"
 LIMITS = """\
@@ -262,3 +263,67 @@ def test_node_selectors_have_a_default_and_a_whitelist(tmp_path: Path) -> None:
         )
         own = plugin(PodNodeSelector, configuration, annotated(node_selector="disk=ssd"))
         assert admit(own, creation(pod()))["spec"]["nodeSelector"] == {"disk": "ssd"}
+
+
+# -- ResourceQuota
+
+LIMITED = """\
+apiVersion: apiserver.config.k8s.io/v1
+kind: ResourceQuotaConfiguration
+limitedResources:
+- {resource: pods, matchContains: [requests.cpu]}
+- resource: pods
+  matchScopes: [{scopeName: PriorityClass, operator: In, values: [high, higher]}]
+- {apiGroup: apps, resource: deployments, matchContains: [count/]}
+"""
+
+
+def quota(hard: dict[str, str], **spec: Any) -> Obj:
+    status = {"hard": hard, "used": dict.fromkeys(hard, "0")}
+    return {"metadata": {"name": "q", "namespace": "ns"}, "spec": {"hard": hard, **spec}, "status": status}
+
+
+def test_what_is_limited_takes_a_quota(tmp_path: Path) -> None:
+    configuration = read(tmp_path, HEAD + nested("ResourceQuota", LIMITED))
+
+    def limiting(*quotas: Obj) -> Any:
+        world = World()
+        for found in quotas:
+            world.put("resourcequotas", found)
+        return plugin(ResourceQuotaAdmission, configuration, world)
+
+    busy = pod(containers=[container(requests={"cpu": "1"})])
+    needs = 'pods "p" is forbidden: insufficient quota to consume: requests.cpu'
+    assert refusal(limiting(), creation(busy)) == needs
+    assert refusal(limiting(quota({"pods": "1"})), creation(busy)) == needs
+    admit(limiting(quota({"requests.cpu": "1"})), creation(busy))
+    admit(limiting(), creation(pod()))
+    admit(limiting(), change(busy, busy | {"metadata": busy["metadata"] | {"labels": {"a": "b"}}}))
+    deployment = {"metadata": {"name": "d", "namespace": "ns"}}
+    assert refusal(limiting(), creation(deployment, DEPLOYMENTS)) == (
+        'deployments.apps "d" is forbidden: insufficient quota to consume: count/deployments.apps'
+    )
+
+
+def test_pods_of_a_scope_take_a_quota_of_that_scope(tmp_path: Path) -> None:
+    configuration = read(tmp_path, HEAD + nested("ResourceQuota", LIMITED))
+    high = pod(priorityClassName="high")
+    world = World().put("resourcequotas", quota({"pods": "9"}))
+    with pytest.raises(ApiError) as refused:
+        admit(plugin(ResourceQuotaAdmission, configuration, world), creation(high))
+    text = "insufficient quota to match these scopes: [{PriorityClass In [high higher]}]"
+    assert (refused.value.code, refused.value.message) == (500, text)
+    scope = {"scopeName": "PriorityClass", "operator": "In", "values": ["high"]}
+    covering = World().put("resourcequotas", quota({"pods": "9"}, scopeSelector={"matchExpressions": [scope]}))
+    admit(plugin(ResourceQuotaAdmission, configuration, covering), creation(high))
+    admit(plugin(ResourceQuotaAdmission, configuration, World()), creation(pod(priorityClassName="low")))
+
+
+def test_a_limit_without_a_resource_and_other_kinds_are_refused(tmp_path: Path) -> None:
+    for text, message in (
+        (LIMITED.replace("resource: pods, ", ""), r"limitedResources\[0\]\.resource: Required value"),
+        (LIMITED.replace("ResourceQuotaConfiguration", "Quotas"), 'no kind "Quotas" is registered'),
+        (LIMITED.replace("matchScopes", "scopes"), "unknown field"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            read(tmp_path, HEAD + nested("ResourceQuota", text))

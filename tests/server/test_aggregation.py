@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+from base64 import b64encode
+from collections.abc import AsyncIterator
 
 import pytest
 
 from fairlead.api.builtin import API_SERVICES, CONFIG_MAPS, ENDPOINT_SLICES, SERVICES
 from fairlead.api.objects import Obj
+from fairlead.api.users import MASTERS, User
 from fairlead.api.verbs import PatchType
+from fairlead.runtime.authority import Authority
+from fairlead.server.auth.authenticator import Credentials
 from tests.server.aggregation_world import GADGETS, GROUP, NAME, ROOT, VERSION, World, gadget, soon, within
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -235,5 +240,124 @@ def test_a_server_that_goes_ends_the_watches_that_it_handed_on() -> None:
         await soon(lambda: world.extension.watchers == 1)
         watching.cancel()
         await soon(lambda: world.extension.watchers == 0)
+
+    within(steps)
+
+
+STREAM = f"{GADGETS}/a/stream"
+OTHER = b64encode(Authority.make("others").certificate_pem).decode()
+
+
+def test_a_websocket_goes_through_in_the_name_of_the_user() -> None:
+    async def steps(world: World) -> None:
+        await world.serve_extras()
+        await world.available()
+        headers = {"Authorization": "Bearer secret", "X-Remote-User": "root"}
+        async with world.client.ws_connect(world.url + STREAM, protocols=("twice",), headers=headers) as socket:
+            assert socket.protocol == "twice"
+            for size in (1, 1 << 20):
+                await socket.send_bytes(b"x" * size)
+                assert await socket.receive_bytes() == b"x" * size * 2
+        (request,) = world.extension.asked()
+        assert request.headers.getall("X-Remote-User") == ["system:admin"]
+        assert request.headers["X-Forwarded-Uri"] == STREAM
+        assert "Authorization" not in request.headers
+        peer = dict(item for part in world.extension.peers[-1]["subject"] for item in part)
+        assert peer["commonName"] == "front-proxy-client"
+        await soon(lambda: world.extension.watchers == 0)
+
+    within(steps)
+
+
+def test_what_refuses_another_protocol_or_is_not_there_is_told() -> None:
+    wish = {"Connection": "Upgrade", "Upgrade": "SPDY/3.1"}
+
+    async def steps(world: World) -> None:
+        await world.serve_extras()
+        await world.available()
+        assert await world.ask(STREAM, code=400, headers=wish) == "no WebSocket"
+        with_body = wish | {"Content-Length": "1"}
+        refusal = await world.ask(STREAM, code=400, headers=with_body, data=b"x")
+        assert refusal["message"] == "a request for another protocol has no body"
+        # who offers a newer HTTP is answered in this one
+        found = await world.ask(GADGETS, headers={"Connection": "Upgrade, HTTP2-Settings", "Upgrade": "h2c"})
+        assert found["items"] == [gadget("a")]
+
+        def elsewhere(obj: Obj) -> Obj:
+            return obj | {"spec": obj["spec"] | {"caBundle": OTHER}}
+
+        await world.server.registry.guaranteed_update(API_SERVICES.qualified, NAME, "", elsewhere)
+        text = await world.ask(STREAM, code=503, headers=wish)
+        assert text.startswith("error dialing backend: ")
+
+    within(steps)
+
+
+def test_the_name_of_a_user_says_nothing_of_others() -> None:
+    async def somebody(credentials: Credentials) -> User:
+        return User("jane\r\nX-Remote-Group: system:masters", (MASTERS,))
+
+    async def steps(world: World) -> None:
+        await world.serve_extras()
+        await world.available()
+        wish = {"Connection": "Upgrade", "Upgrade": "websocket"}
+        text = await world.ask(STREAM, code=503, headers=wish)
+        assert text == 'net/http: invalid header field value for "X-Remote-User"\n'
+        assert (await world.ask(GADGETS, code=503)).startswith("error trying to reach service: ")
+        assert world.extension.asked() == []
+
+    within(steps, authenticate=somebody)
+
+
+UPLOAD = f"{GADGETS}/a/upload"
+
+
+def test_a_body_goes_on_as_it_comes_however_long_it_is() -> None:
+    async def steps(world: World) -> None:
+        await world.serve_extras()
+        await world.available()
+        size = 8 << 20  # more than a body of our own may have
+        assert await world.ask(UPLOAD, "PUT", data=b"x" * size) == f"{size} {size}"
+        more = asyncio.Event()
+
+        async def pieces() -> AsyncIterator[bytes]:
+            yield b"first"
+            await more.wait()
+            yield b"second"
+
+        sending = asyncio.create_task(world.ask(UPLOAD, "POST", data=pieces()))
+        await soon(lambda: world.extension.received == 5)
+        more.set()
+        assert await sending == "11 chunked"
+        assert await world.ask(UPLOAD, "POST") == "0 0"
+
+    within(steps)
+
+
+def test_whoever_goes_while_a_body_is_sent_ends_the_other_side() -> None:
+    async def steps(world: World) -> None:
+        await world.serve_extras()
+        await world.available()
+        gone = asyncio.Event()
+
+        async def endless() -> AsyncIterator[bytes]:
+            yield b"first"
+            await gone.wait()
+
+        sending = asyncio.create_task(world.ask(UPLOAD, "POST", data=endless()))
+        await soon(lambda: world.extension.received == 5)
+        sending.cancel()
+        await soon(lambda: world.extension.uploads == 0)
+
+    within(steps)
+
+
+def test_an_answer_may_come_before_the_body_has_ended() -> None:
+    async def steps(world: World) -> None:
+        await world.serve_extras()
+        await world.available()
+        refused = await world.ask(f"{GADGETS}/b", "PUT", 404, data=b"x" * (4 << 20))
+        assert refused["message"] == "no such gadget"
+        assert (await world.ask(GADGETS))["items"] == [gadget("a")]
 
     within(steps)

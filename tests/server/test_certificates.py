@@ -201,7 +201,7 @@ class _Tls:
         return self._certificate
 
 
-class _Transport(asyncio.BaseTransport):
+class ShownCertificate(asyncio.BaseTransport):
     def __init__(self, certificate: bytes) -> None:
         super().__init__({"ssl_object": _Tls(certificate)})
 
@@ -210,7 +210,7 @@ def test_a_connection_that_outlasts_its_certificate_is_nobodys() -> None:
     async def scene() -> None:
         authority, authenticate = Authority.make("ca"), CertificateAuthenticator()
         made = authority.identify(User("jane", ("ops",), "42"), 600)
-        shown = Credentials({}, _Transport(made.certificate))
+        shown = Credentials({}, ShownCertificate(made.certificate))
         assert await authenticate(shown) == User("jane", ("ops", "system:authenticated"), "42")
         await asyncio.sleep(599)
         assert await authenticate(shown) is not None
@@ -229,6 +229,6 @@ def test_a_certificate_without_a_user_is_nobodys(subject: list[tuple[x509.Object
     async def scene() -> None:
         name = x509.Name([x509.NameAttribute(oid, value) for oid, value in subject])
         certificate = Authority.make("ca").sign(name, new_key().public_key(), ["client auth"], 600)
-        assert await CertificateAuthenticator()(Credentials({}, _Transport(certificate))) is None
+        assert await CertificateAuthenticator()(Credentials({}, ShownCertificate(certificate))) is None
 
     run_virtual(scene())

@@ -32,7 +32,13 @@ def own_address() -> str:
 async def listening(address: str) -> AsyncIterator[int]:
     """A small web server, and its port."""
 
-    async def answer(request: web.Request) -> web.Response:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if request.path == "/socket":
+            socket = web.WebSocketResponse()
+            await socket.prepare(request)
+            async for message in socket:
+                await socket.send_str(f"{request.path_qs} {message.data}")
+            return socket
         if request.path == "/moved":
             return web.Response(status=302, headers={"Location": "/there?a=b"})
         text = f"{request.method} {request.path_qs} {(await request.read()).decode()}".strip()
@@ -70,6 +76,40 @@ def test_what_listens_at_the_address_of_a_pod_answers() -> None:
             for path, location in (("proxy?q=1", "proxy/?q=1"), ("proxy/moved", "proxy/there?a=b")):
                 async with world.client.get(f"{world.url}{SPACE}/pods/web/{path}", allow_redirects=False) as response:
                     assert response.headers["Location"] == f"{SPACE}/pods/web/{location}"
+
+    within(steps)
+
+
+def test_a_websocket_of_a_pod_goes_through() -> None:
+    address = own_address()
+
+    async def steps(world: World) -> None:
+        async with listening(address) as port:
+            await pod(world, address, port)
+            url = f"{world.url}{SPACE}/pods/web/proxy/socket?a=b"
+            async with world.client.ws_connect(url, headers={"Authorization": "Bearer secret"}) as socket:
+                await socket.send_str("hello")
+                assert await socket.receive_str() == "/socket?a=b hello"
+
+    within(steps)
+
+
+@pytest.mark.parametrize(
+    ("port", "why"),
+    [
+        ("80@127.0.0.1", "dial tcp: lookup tcp/80@127.0.0.1: unknown port"),
+        ("eighty", "dial tcp: lookup tcp/eighty: unknown port"),
+        ("65536", "dial tcp: address 65536: invalid port"),
+        ("9" * 5000, f"dial tcp: address {'9' * 5000}: invalid port"),
+    ],
+)
+def test_a_port_leads_nowhere_else(port: str, why: str) -> None:
+    async def steps(world: World) -> None:
+        await pod(world, "192.0.2.1", 80)
+        wish = {"Connection": "Upgrade", "Upgrade": "websocket"}
+        for headers in ({}, wish):
+            refusal = await world.ask(f"{SPACE}/pods/web:{port}/proxy/", code=503, headers=headers)
+            assert refusal["message"] == f"error trying to reach service: {why}"
 
     within(steps)
 

@@ -24,6 +24,7 @@ from fairlead.api.errors import ApiError
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.runtime.authority import Authority, key_pem, new_key
+from fairlead.server.admission.configuration import UNCONFIGURED, AdmissionConfiguration
 from fairlead.server.assembly import Server
 from fairlead.server.audit.request_audit import RequestAudit
 from fairlead.server.context import INTERNAL, Result
@@ -61,8 +62,10 @@ class Webhooks:
         self.handlers: dict[str, Handler] = {}
         self.reviews: list[tuple[str, Obj]] = []
         self.requests: list[web.Request] = []
-        self._authority = Authority.make("webhooks")
-        self.bundle = b64encode(self._authority.certificate_pem).decode()
+        #: The certificates that were shown with them.
+        self.peers: list[Any] = []
+        self.authority = Authority.make("webhooks")
+        self.bundle = b64encode(self.authority.certificate_pem).decode()
         self.port = 0
 
     async def __aenter__(self) -> Self:
@@ -82,8 +85,10 @@ class Webhooks:
 
     def _context(self) -> ssl.SSLContext:
         key, names = new_key(), [x509.DNSName("guard.default.svc"), x509.IPAddress(ip_address("127.0.0.1"))]
-        certificate = self._authority.sign(x509.Name([]), key.public_key(), ["server auth"], 3600.0, names)
+        certificate = self.authority.sign(x509.Name([]), key.public_key(), ["server auth"], 3600.0, names)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_verify_locations(cadata=self.authority.certificate_pem.decode())
+        context.verify_mode = ssl.CERT_OPTIONAL
         with TemporaryDirectory() as folder:
             file = Path(folder, "tls.pem")
             file.write_bytes(certificate + key_pem(key))
@@ -93,6 +98,8 @@ class Webhooks:
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         path, review = request.match_info["path"], await request.json()
         self.requests.append(request)
+        assert request.transport is not None
+        self.peers.append(request.transport.get_extra_info("peercert"))
         self.reviews.append((path, review))
         answer = self.handlers[path](review)
         if isinstance(answer, Awaitable):
@@ -161,14 +168,18 @@ class World:
             await asyncio.sleep(0)
 
 
-def within(steps: Callable[[World], Awaitable[None]], disabled: Iterable[str] = ("ServiceAccount",)) -> None:
+def within(
+    steps: Callable[[World], Awaitable[None]],
+    disabled: Iterable[str] = ("ServiceAccount",),
+    configure: Callable[[Webhooks], AdmissionConfiguration] = lambda webhooks: UNCONFIGURED,
+) -> None:
     """Run a test in real time, without these admission plugins."""
 
     async def run() -> None:
         server = Server(MemoryStore())
-        await server.open(disabled)
-        running = asyncio.create_task(server.run())
         async with Webhooks() as webhooks:
+            await server.open(disabled, admission_configuration=configure(webhooks))
+            running = asyncio.create_task(server.run())
             try:
                 await steps(World(server, webhooks))
             finally:

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from fairlead.agent.cgroups.hierarchies import hierarchies
 from fairlead.agent.cgroups.machine import Cgroups
@@ -21,7 +21,6 @@ from fairlead.agent.cgroups.probes import least_oom_score_adj
 from fairlead.agent.claims import claim
 from fairlead.agent.eviction import Evictions
 from fairlead.agent.image_collector import ImageCollector
-from fairlead.agent.kubelet_api.kept_certificate import KeptCertificate
 from fairlead.agent.kubelet_api.serving import serving_kubelet
 from fairlead.agent.kubelet_port import Serving, serving_of
 from fairlead.agent.lease import Lease
@@ -75,6 +74,9 @@ from fairlead.node.startup import start_settings
 from fairlead.node.stats.measurements import NodeMeasurements
 from fairlead.node.sysctls import pattern_problem
 
+if TYPE_CHECKING:
+    from fairlead.agent.kubelet_api.kept_certificate import KeptCertificate
+
 #: How often the cgroups of QoS classes are corrected without a cause.
 CORRECTION_SECONDS: Final = 60.0
 KEEPERS: Final = "fairlead-conmon"
@@ -105,13 +107,20 @@ class NodeAgent:
     """Use `run`; StartupError for what a kubelet would not start with."""
 
     def __init__(
-        self, api: Api, settings: AgentSettings, runtimes: Runtimes, networking: Networking, storage: Api | None = None
+        self,
+        api: Api,
+        settings: AgentSettings,
+        runtimes: Runtimes,
+        networking: Networking,
+        storage: Api | None = None,
+        cgroups: Cgroups | None = None,
     ) -> None:
-        """`storage` is as whom folders become the volumes of claims; None: somebody else sees to claims."""
+        """`storage` is as whom folders become the volumes of claims; None: somebody else sees to claims. `cgroups` are
+        the machine's, unless something else stands for them."""
         identity, root = settings.identity, settings.root
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._api, self._identity = api, identity
-        self._cgroups = Cgroups(hierarchies())
+        self._cgroups = cgroups if cgroups is not None else Cgroups(hierarchies())
         self._normalise_pod = settings.normalise_pod
         self._within, self._measure_seconds = settings.within, settings.measure_seconds
         self._machine = replace(
@@ -157,6 +166,7 @@ class NodeAgent:
             config.port if self._serving is not None else 0,
             declared_features(self._configured),
             has_strict_groups=self._runtime.has_strict_groups,
+            handlers=self._runtime.handlers,
         )
         nodes = Informer(self._api, NODES, Node, fields=f"metadata.name={self._identity.name}")
         services = Informer(self._api, SERVICES, Service)
@@ -231,17 +241,31 @@ class NodeAgent:
 
     async def _serve(self, serving: Serving, streams: RealPodStreams) -> None:
         """The kubelet's API, until cancelled."""
-        name, ip = self._identity.name, self._identity.ip
-        kept = KeptCertificate(self._api, name, [name, ip], self._root / "pki" / "kubelet-server.pem")
-        identity = await kept.first() if serving.identity is None else serving.identity
-        async with serving_kubelet(serving.sock, name, streams, self._api, identity, serving.client_ca) as show:
-            if serving.identity is None:
+        identity, kept = serving.identity, None
+        if identity is None:
+            kept = self._kept_certificate()
+            identity = await kept.first()
+        async with serving_kubelet(
+            serving.sock, self._identity.name, streams, self._api, identity, serving.client_ca
+        ) as show:
+            if kept is not None:
                 await kept.renew(identity, show)
             await asyncio.get_running_loop().create_future()
+
+    def _kept_certificate(self) -> KeptCertificate:
+        from fairlead.agent.kubelet_api.kept_certificate import KeptCertificate  # with what reads certificates: 8 MB
+
+        name, ip = self._identity.name, self._identity.ip
+        return KeptCertificate(self._api, name, [name, ip], self._root / "pki" / "kubelet-server.pem")
 
     @property
     def running_containers(self) -> int:
         return sum(status.state is State.RUNNING for status in self._runtime.containers())
+
+    @property
+    def is_empty(self) -> bool:
+        """There is nothing of any pod."""
+        return not self._runtime.sandboxes() and not self._runtime.containers()
 
     @property
     def measured(self) -> NodeMeasurements | None:
@@ -293,7 +317,7 @@ class NodeAgent:
         )
 
     def _health(self) -> NodeHealth:
-        warnings = list(self._network.problems)
+        warnings = [*self._runtime.limits, *self._network.problems]
         if (least := self._least_oom_score_adj) > EXEMPT:
             warnings.append(f"this machine refuses an oom_score_adj below {least}; containers get that instead")
         errors = [problem for problem in (self._runtime.problem, self._network_failure) if problem]

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairlead.node.configuration.settings import KubeletConfiguration
-from fairlead.runtime.authority import Identity
 from fairlead.runtime.http.listener import reserve
+from fairlead.runtime.identity import Identity
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,9 @@ MS_NOSUID: Final = 0x2
 MS_NODEV: Final = 0x4
 MS_NOEXEC: Final = 0x8
 MS_BIND: Final = 0x1000
+MS_REC: Final = 0x4000
 MS_PRIVATE: Final = 1 << 18
+MS_SLAVE: Final = 1 << 19
 MS_SHARED: Final = 1 << 20
 MNT_DETACH: Final = 0x2
 
@@ -31,7 +33,16 @@ NAMESPACES: Final[Mapping[str, int]] = {
     "ipc": 0x08000000,
     "uts": 0x04000000,
     "pid": 0x20000000,
+    "mnt": 0x00020000,
+    "user": 0x10000000,
 }
+#: mount_setattr(2), which has the same number everywhere.
+_MOUNT_SETATTR, _MOUNT_ATTR_RDONLY, _AT_RECURSIVE, _AT_FDCWD = 442, 0x1, 0x8000, -100
+PR_SET_PDEATHSIG: Final = 1
+PR_CAPBSET_READ: Final = 23
+PR_CAPBSET_DROP: Final = 24
+PR_SET_CHILD_SUBREAPER: Final = 36
+PR_SET_NO_NEW_PRIVS: Final = 38
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 0x1
 
 _NONE: Final[Mapping[str, str]] = {}
@@ -107,9 +118,37 @@ def pin_namespaces(pins: Mapping[str, Path], hostname: str, sysctls: Mapping[str
     in_own_thread(make)
 
 
-def unshare(namespace: str) -> None:
-    """Leave it for a new one: in a thread of its own."""
-    _checked(_libc.unshare(NAMESPACES[namespace]), f"a new {namespace} namespace")
+def unshare(*namespaces: str) -> None:
+    """Leave them for new ones: in a thread of its own."""
+    flags = 0
+    for name in namespaces:
+        flags |= NAMESPACES[name]
+    _checked(_libc.unshare(flags), f"a new {' and '.join(namespaces)} namespace")
+
+
+def set_namespace(descriptor: int, namespace: str) -> None:
+    """Enter the one that is open there: in a thread of its own."""
+    _checked(_libc.setns(descriptor, NAMESPACES[namespace]), f"{namespace} namespace")
+
+
+def make_read_only(target: Path, *, is_recursive: bool = False) -> None:
+    """A mount as it is now, whatever else it may or may not."""
+    attributes = struct.pack("QQQQ", _MOUNT_ATTR_RDONLY, 0, 0, 0)
+    flags = _AT_RECURSIVE if is_recursive else 0
+    arguments = (_AT_FDCWD, os.fsencode(target), flags, attributes, ctypes.c_size_t(len(attributes)))
+    _checked(_libc.syscall(ctypes.c_long(_MOUNT_SETATTR), *arguments), str(target))
+
+
+def pivot_here() -> None:
+    """Make the working directory, which is a mount, the root; what was the root lies over it until it is unmounted."""
+    _checked(_libc.pivot_root(b".", b"."), "the root")
+
+
+def prctl(option: int, value: int = 0) -> int:
+    """What it returns, which is not negative."""
+    found: int = _libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0)
+    _checked(min(found, 0), f"prctl {option}")
+    return found
 
 
 def socket_in(netns: Path | None, family: int, kind: int, protocol: int) -> socket.socket:

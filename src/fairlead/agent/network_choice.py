@@ -17,7 +17,7 @@ from fairlead.agent.network.cni import configuration
 from fairlead.agent.network.dns.resolv_conf import Naming
 from fairlead.agent.network.pod_network import PodNetwork as OwnNetwork
 from fairlead.agent.network.settings import DEFAULT_DOMAIN, NetworkSettings
-from fairlead.agent.network_seam import LoopbackOnly, NetworkOfRuntime, PodNetwork
+from fairlead.agent.network_seam import HostNetwork, LoopbackOnly, NetworkOfRuntime, PodNetwork
 from fairlead.api.verbs import Api
 from fairlead.client.informer import Informers
 from fairlead.node.configuration.settings import KubeletConfiguration
@@ -46,6 +46,11 @@ def loopback_only(why: str) -> Networking:
 def of_the_runtime(config: KubeletConfiguration) -> PodNetwork:
     """The container runtime has one."""
     return NetworkOfRuntime(_naming(config))
+
+
+def of_the_machine(config: KubeletConfiguration) -> PodNetwork:
+    """Nobody may make another."""
+    return HostNetwork(_naming(config))
 
 
 def networking(

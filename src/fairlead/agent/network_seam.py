@@ -104,6 +104,17 @@ class NetworkOfRuntime:
         return self._naming.resolv_conf(policy, config, namespace=namespace, host_network=host_network)
 
 
+class HostNetwork(NetworkOfRuntime):
+    """Every pod has the machine's network, with its address and its names: a pod's port is the machine's."""
+
+    def __init__(self, naming: Naming) -> None:
+        problem = "pods have the network of this machine, without services, policies and names of the cluster"
+        super().__init__(naming, [problem])
+
+    def resolv_conf(self, policy: str, config: DnsConfig | None, *, namespace: str, host_network: bool) -> str:
+        return super().resolv_conf(policy, config, namespace=namespace, host_network=True)
+
+
 class LoopbackOnly:
     """Pods talk to themselves alone. Everything else is as on any node."""
 

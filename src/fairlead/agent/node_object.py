@@ -66,11 +66,14 @@ class NodeObject:
         features: Sequence[str] = (),
         *,
         has_strict_groups: bool,
+        handlers: Sequence[str],
     ) -> None:
         """`port` is where it answers as a kubelet does, 0: nowhere; `features` are those that it declares.
 
-        `has_strict_groups`: whether its runtime can do `supplementalGroupsPolicy: Strict`.
+        `has_strict_groups`: whether its runtime can do `supplementalGroupsPolicy: Strict`; `handlers` are those that a
+        RuntimeClass may name.
         """
+        self._handlers = [{"name": handler} for handler in ("", *handlers)]
         self._runtime_features = {"supplementalGroupsPolicy": has_strict_groups}
         self._api, self._recorder, self._identity, self._health = api, recorder, identity, health
         self._capacity = {name: str(amount) for name, amount in capacity.items()}
@@ -170,6 +173,7 @@ class NodeObject:
             "nodeInfo": self._info,
             "declaredFeatures": self._features,
             "features": self._runtime_features,
+            "runtimeHandlers": self._handlers,
             **({"daemonEndpoints": {"kubeletEndpoint": {"Port": self._port}}} if self._port else {}),
         }
 

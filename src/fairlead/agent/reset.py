@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import shutil
 import time
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -17,12 +16,15 @@ from fairlead.agent.network.settings import NetworkSettings
 from fairlead.agent.network_choice import FOLDER
 from fairlead.agent.runtimes.oci.layout import Layout
 from fairlead.agent.runtimes.oci.records import container_records, sandbox_records
+from fairlead.agent.runtimes.process import world
+from fairlead.agent.runtimes.process.ending import end_containers
+from fairlead.agent.trees import remove_tree
 from fairlead.runtime.loops import run
 
 #: What an agent makes in its folder, images apart.
 _OWN: Final = (
     *("containers", "sandboxes", "state", "pods", "logs", "last-words", "volumes", "static-pods", "pki"),
-    *("boot-id", "cri-endpoint", "cgroups.json", "agent.lock"),
+    *("boot-id", "cri-endpoint", "cgroups.json", "agent.lock", "limits.json", "probe"),
 )
 #: How long processes that were killed may take to be gone: ten seconds.
 _MOST_TRIES: Final = 200
@@ -38,6 +40,8 @@ def reset(root: Path) -> Removed:
     """InUse if an agent runs; OSError and RuntimeFailure for what is refused, after which it may be tried again."""
     if not root.is_dir():
         return Removed(0, 0)
+    if world.is_here(root):
+        return _reset_of_user(root)
     with held(root):
         layout, cgroups = Layout(root), Cgroups(hierarchies())
         layout.make()
@@ -47,6 +51,18 @@ def reset(root: Path) -> Removed:
             _remove_cgroup(cgroups, path)
         run(reset_network(NetworkSettings(node_name="", root=root / FOLDER)))
         _remove_files(root)
+    return found
+
+
+def _reset_of_user(root: Path) -> Removed:
+    """Of a node without root, whose world this process has entered; that ends as well."""
+    with held(root):
+        layout = Layout(root)
+        layout.make()
+        found = Removed(len(sandbox_records(layout)), len(container_records(layout)))
+        run(end_containers(layout))
+        _remove_files(root)
+        world.end(root)
     return found
 
 
@@ -74,7 +90,7 @@ def _remove_files(root: Path) -> None:
     for name in _OWN:
         path = root / name
         if path.is_dir():
-            shutil.rmtree(path)
+            remove_tree(path)
         else:
             path.unlink(missing_ok=True)
     if not any(root.iterdir()):

@@ -1,4 +1,4 @@
-"""Which runtime the containers of a node have: conmon and crun, or whatever listens behind CRI."""
+"""Which runtime a node's containers have: conmon and crun, whatever listens behind CRI, or processes of a user."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.images_seam import Images
 from fairlead.agent.runtimes.base import Runtime, RuntimeFailure
 from fairlead.agent.runtimes.oci.keeper import find_programs
+from fairlead.agent.runtimes.oci.maker import CrunMaker
 from fairlead.agent.runtimes.oci.runtime import OciRuntime
+from fairlead.agent.runtimes.process import world
+from fairlead.agent.runtimes.process.maker import ProcessMaker
 
 #: The file in the folder of the agent that says where the runtime listens which has pods of ours.
 ENDPOINT: Final = "cri-endpoint"
@@ -21,6 +24,7 @@ ENDPOINT: Final = "cri-endpoint"
 class RuntimeKind(StrEnum):
     OCI = "oci"
     CRI = "cri"
+    PROCESS = "process"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +56,36 @@ def conmon(images: Images) -> Runtimes:
     def runtime(ground: Ground) -> Containers:
         if (file := ground.root / ENDPOINT).exists():
             raise _in_other_hands(ground.root, f"the container runtime at {file.read_text().strip()}")
-        least = ground.least_oom_score_adj
-        return Containers(OciRuntime(ground.root, find_programs(), ground.cgroups, ground.keepers, least), images)
+        if world.is_here(ground.root):
+            raise _in_other_hands(ground.root, "the runtime of a user without root")
+        least, cgroups = ground.least_oom_score_adj, ground.cgroups
+        programs = find_programs()
+        makers = {
+            name: CrunMaker(ground.root, programs, runtime, cgroups, ground.keepers, least)
+            for name, runtime in programs.runtimes.items()
+        }
+        usual = next(iter(makers.values()))
+        return Containers(OciRuntime(ground.root, usual, cgroups, least, makers), images)
 
     return runtime
+
+
+def processes(images: Images) -> Runtimes:
+    """In the world of the node, which has been entered."""
+
+    def runtime(ground: Ground) -> Containers:
+        least, cgroups = ground.least_oom_score_adj, ground.cgroups
+        maker = ProcessMaker(ground.root, cgroups, least)
+        return Containers(OciRuntime(ground.root, maker, cgroups, least), images)
+
+    return runtime
+
+
+def enter_world(root: Path) -> None:
+    """That of a node without root, before anything else: only while there are no other threads. RuntimeFailure."""
+    if not world.is_here(root) and _has_pods(root):
+        raise _in_other_hands(root, "another runtime")
+    world.enter(root)
 
 
 def behind_cri(ground: Ground) -> Containers:
@@ -64,13 +94,17 @@ def behind_cri(ground: Ground) -> Containers:
     from fairlead.agent.runtimes.cri.runtime import CriRuntime
 
     if any((ground.root / "sandboxes").glob("*")):
-        raise _in_other_hands(ground.root, "conmon")
+        raise _in_other_hands(ground.root, "conmon, or the runtime of a user without root,")
     try:
         client = Client(ground.endpoint)
     except ValueError as error:
         raise RuntimeFailure(str(error)) from None
     images = CriImages(client)
     return Containers(CriRuntime(ground.root, client, images, ground.cgroups, ground.least_oom_score_adj), images)
+
+
+def _has_pods(root: Path) -> bool:
+    return (root / ENDPOINT).exists() or any((root / "sandboxes").glob("*"))
 
 
 def _in_other_hands(root: Path, whose: str) -> RuntimeFailure:

@@ -55,6 +55,11 @@ def in_scope(selectors: Iterable[ScopeCondition], resource: str, obj: Obj) -> bo
     return all(_meets(selector, resource, obj) for selector in selectors)
 
 
+def met(selectors: Iterable[ScopeCondition], resource: str, obj: Obj) -> list[ScopeCondition]:
+    """Those conditions that the object meets."""
+    return [selector for selector in selectors if _meets(selector, resource, obj)]
+
+
 def _meets(selector: ScopeCondition, resource: str, obj: Obj) -> bool:
     if resource == PODS and (simple := _POD_SCOPES.get(selector.scope_name)):
         return simple(obj.get("spec") or {})

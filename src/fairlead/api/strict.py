@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Any, Final, TypeVar, dataclass_transform
 
 import msgspec
@@ -46,6 +47,12 @@ def read(value: Any, type_: type[T], path: str) -> T:
     if at := _AT.match(text):
         raise ConfigurationError(f"{f'{path}{at[2]}'.lstrip('.')}: {at[1]}")
     raise ConfigurationError(f"{path.lstrip('.')}: {text}" if path else text)
+
+
+def check_kind(found: Any, api_versions: Collection[str], kind: str) -> None:
+    """Refuse a document (its `api_version` and `kind`) of another kind, as Go's schemes do."""
+    if found.api_version not in api_versions or found.kind != kind:
+        raise ConfigurationError(f'no kind "{found.kind}" is registered for version "{found.api_version}"')
 
 
 def check(is_right: bool, path: str, value: Any, why: str) -> None:

@@ -12,6 +12,7 @@ import click
 from fairlead.api.fields import Errors
 from fairlead.cli.failures import WrongUsage
 from fairlead.cli.options import names_in
+from fairlead.client.reviews import ReviewService
 from fairlead.golang.durations import non_negative_seconds
 from fairlead.golang.numbers import parse_strict_bool
 from fairlead.golang.quoting import go_quote
@@ -34,9 +35,9 @@ from fairlead.server.auth.authorization_configuration import (
     Webhook,
     parsed,
 )
+from fairlead.server.auth.front_proxy import FrontProxySettings
 from fairlead.server.auth.oidc import configuration as oidc
 from fairlead.server.auth.oidc.keys import ALGORITHMS
-from fairlead.server.auth.webhooks.service import ReviewService
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -87,6 +88,12 @@ _OPTIONS: Final = (
     _option("authentication-token-webhook-config-file", _FILE, "A kubeconfig: who is asked whose a token is."),
     _option("authentication-token-webhook-version", _VERSION, "Of TokenReviews.  [default: v1beta1]"),
     _option("authentication-token-webhook-cache-ttl", _TIME, "How long answers count.  [default: 2m]"),
+    _option("requestheader-client-ca-file", _FILE, "Who signs for proxies that may say in whose name they ask."),
+    _option("requestheader-allowed-names", str, "Which of them.  [default: all]", metavar="A,B"),
+    _option("requestheader-username-headers", str, "In which headers. X-Remote-User is common.", metavar="A,B"),
+    _option("requestheader-uid-headers", str, "The uid. X-Remote-Uid is common.", metavar="A,B"),
+    _option("requestheader-group-headers", str, "The groups. X-Remote-Group is common.", metavar="A,B"),
+    _option("requestheader-extra-headers-prefix", str, "More. X-Remote-Extra- is common.", metavar="A,B"),
     _option("authorization-mode", str, "Who decides, in order.  [default: Node,RBAC]", metavar="A,B"),
     _option("authorization-config", _FILE, "The same as an AuthorizationConfiguration (docs/access.md)."),
     _option("authorization-webhook-config-file", _FILE, "A kubeconfig: who is asked in the mode Webhook."),
@@ -123,6 +130,12 @@ class _Stated:
     authentication_token_webhook_config_file: Path | None = None
     authentication_token_webhook_version: str = "v1beta1"
     authentication_token_webhook_cache_ttl: str = "2m"
+    requestheader_client_ca_file: Path | None = None
+    requestheader_allowed_names: str = ""
+    requestheader_username_headers: str = ""
+    requestheader_uid_headers: str = ""
+    requestheader_group_headers: str = ""
+    requestheader_extra_headers_prefix: str = ""
     authorization_mode: str | None = None
     authorization_config: Path | None = None
     authorization_webhook_config_file: Path | None = None
@@ -133,6 +146,10 @@ class _Stated:
     @property
     def has_oidc_flags(self) -> bool:
         return self._says("oidc_")
+
+    @property
+    def has_front_proxy_flags(self) -> bool:
+        return self._says("requestheader_")
 
     @property
     def has_authorization_flags(self) -> bool:
@@ -159,6 +176,7 @@ def authentication() -> AuthenticationSettings:
         known_tokens=token_file.load(stated.token_auth_file) if stated.token_auth_file else {},
         has_bootstrap_tokens=bool(stated.enable_bootstrap_token_auth),
         anonymous=AnonymousAccess() if stated.anonymous_auth else None,
+        front_proxy=_front_proxy(stated) if stated.has_front_proxy_flags else None,
     )
     if stated.authentication_config is not None:
         if stated.has_oidc_flags:
@@ -230,6 +248,32 @@ def _token_webhook(stated: _Stated) -> TokenWebhookSettings | None:
     _check_service(file)
     seconds = non_negative_seconds(stated.authentication_token_webhook_cache_ttl)
     return TokenWebhookSettings(file, stated.authentication_token_webhook_version, seconds)
+
+
+def _front_proxy(stated: _Stated) -> FrontProxySettings:
+    file = stated.requestheader_client_ca_file
+    if file is None or not stated.requestheader_username_headers:
+        raise WrongUsage("--requestheader-client-ca-file and --requestheader-username-headers belong together")
+    settings = FrontProxySettings(
+        file.read_bytes(),
+        _headers("username-headers", stated.requestheader_username_headers),
+        _headers("uid-headers", stated.requestheader_uid_headers),
+        _headers("group-headers", stated.requestheader_group_headers),
+        _headers("extra-headers-prefix", stated.requestheader_extra_headers_prefix),
+        tuple(names_in(stated.requestheader_allowed_names)),
+    )
+    try:
+        settings.issuers  # noqa: B018  (whether it can be read)
+    except ValueError as error:
+        raise WrongUsage(f"{file}: {error}") from None
+    return settings
+
+
+def _headers(flag: str, text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(",")) if text else ()
+    if not all(names):
+        raise WrongUsage(f'empty value in "requestheader-{flag}"')
+    return names
 
 
 def _check_service(file: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,8 +22,18 @@ from fairlead.agent.images.rootfs import RunAs
 from fairlead.agent.images.store import ImageStore
 from fairlead.cli.failures import Failure, WrongUsage, parsing
 
-DEFAULT_ROOT: Final = Path("/var/lib/fairlead")
+_ROOT_OF_MACHINE: Final = Path("/var/lib/fairlead")
+#: As the help says it.
+SHOWN_ROOT: Final = "/var/lib/fairlead; without root ~/.local/share/fairlead"
 _Command = Callable[..., Any]
+
+
+def default_root() -> Path:
+    """Where a node keeps things: the machine's, or a user's own."""
+    if os.geteuid() == 0:
+        return _ROOT_OF_MACHINE
+    data = os.environ.get("XDG_DATA_HOME", "")
+    return (Path(data) if data.startswith("/") else Path.home() / ".local" / "share") / "fairlead"
 
 
 @click.group(short_help="The images of this machine, for nodes that run containers.")
@@ -35,8 +46,8 @@ def _store_option(command: _Command) -> _Command:
     return click.option(
         "--root",
         type=click.Path(file_okay=False, path_type=Path),
-        default=DEFAULT_ROOT,
-        show_default=True,
+        default=default_root,
+        show_default=SHOWN_ROOT,
         help="Of the node agent: images lie in the folder images of it.",
     )(command)
 

@@ -13,7 +13,7 @@ from fairlead.cli.clusters import LocalCluster, chosen, which_cluster
 from fairlead.cli.failures import WrongUsage, parsing
 from fairlead.client.kubeconfig import Access, load, render
 from fairlead.golang.durations import parse_seconds
-from fairlead.runtime.authority import Identity
+from fairlead.runtime.identity import Identity
 from fairlead.runtime.loops import run
 from fairlead.server.auth.certificates import Pki
 from fairlead.store.directory import credentials_in

@@ -19,17 +19,20 @@ from fairlead.agent.cgroups.hierarchies import NoCgroups
 from fairlead.agent.claims import InUse, held
 from fairlead.agent.images.store import ImageStore
 from fairlead.agent.machine import host_address
-from fairlead.agent.network_choice import ClusterNetwork, networking
+from fairlead.agent.network_choice import ClusterNetwork, Networking, networking, of_the_machine
 from fairlead.agent.node_object import NodeIdentity
 from fairlead.agent.reset import reset as remove_everything
-from fairlead.agent.runtime_choice import RuntimeKind, Runtimes, behind_cri, conmon
+from fairlead.agent.runtime_choice import RuntimeKind, Runtimes, behind_cri, conmon, enter_world, processes
 from fairlead.agent.runtimes.base import RuntimeFailure
+from fairlead.agent.runtimes.process import world
+from fairlead.agent.runtimes.process.process_groups import ProcessGroups
 from fairlead.agent.stored_images import StoredImages
 from fairlead.api.builtin import PODS
 from fairlead.api.names import dns1123_subdomain
 from fairlead.api.objects import Obj
+from fairlead.api.verbs import Api
 from fairlead.cli.failures import Failure, WrongUsage, explained, parsing
-from fairlead.cli.images import DEFAULT_ROOT
+from fairlead.cli.images import SHOWN_ROOT, default_root
 from fairlead.cli.node_options import kubelet_configuration, refused
 from fairlead.cli.standalone import access_of, serve
 from fairlead.client.http import HttpApi
@@ -46,8 +49,8 @@ _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _root_option = click.option(
     "--root",
     type=click.Path(file_okay=False, path_type=Path),
-    default=DEFAULT_ROOT,
-    show_default=True,
+    default=default_root,
+    show_default=SHOWN_ROOT,
     help="Where the node keeps images, containers, volumes and logs.",
 )
 
@@ -75,7 +78,8 @@ _root_option = click.option(
     type=click.Choice([kind.value for kind in RuntimeKind]),
     default=RuntimeKind.OCI.value,
     show_default=True,
-    help="What runs containers: conmon and crun, or what listens at --container-runtime-endpoint.",
+    help="What runs containers: conmon and crun (oci), what listens at --container-runtime-endpoint (cri), or, for a "
+    "user without root, nothing but processes in namespaces (process).",
 )
 @click.option(
     "--network-kubeconfig",
@@ -105,7 +109,7 @@ def run(
     root: Path,
     flags: tuple[str, ...],
 ) -> None:
-    """Run the pods that a cluster gives this machine, as containers. It takes root.
+    """Run the pods that a cluster gives this machine, as containers. It takes root, but with --runtime process.
 
     The kubeconfig must be that of the node: user system:node:NAME, group system:nodes. Stopping the agent stops no
     container; started again, it goes on with those that it finds. fairlead node reset removes them.
@@ -119,7 +123,9 @@ def run(
     """
     log_lines.configure(logging.WARNING)
     with parsing():
-        _check_root_user()
+        kind = RuntimeKind(runtime)
+        if kind is not RuntimeKind.PROCESS:
+            _check_root_user()
         access = access_of(kubeconfig, context)
         name = node_name or socket.gethostname().lower()
         if faults := dns1123_subdomain(name):
@@ -144,7 +150,9 @@ def run(
         others = _Others(ClusterNetwork(cluster_network), network, storage)
     with explained():
         try:
-            run_loop(_be(access, settings, others, RuntimeKind(runtime)))
+            if kind is RuntimeKind.PROCESS:
+                enter_world(settings.root)
+            run_loop(_be(access, settings, others, kind))
         except StartupError as refusal:
             raise refused(refusal) from None
         except (InUse, NoCgroups, RuntimeFailure) as problem:
@@ -161,10 +169,15 @@ def reset(root: Path) -> None:
     Example:
       fairlead node reset
     """
-    _check_root_user()
+    folder = root.absolute()
+    is_of_user = world.is_here(folder) or os.geteuid() != 0
+    if is_of_user and folder.exists() and folder.stat().st_uid != os.geteuid():
+        raise WrongUsage(f"{folder} is the node of another user: reset it as that one")
     with explained():
         try:
-            removed = remove_everything(root.absolute())
+            if is_of_user and folder.exists():
+                world.enter(folder)
+            removed = remove_everything(folder)
         except (InUse, NoCgroups, RuntimeFailure) as problem:
             raise Failure(str(problem)) from None
     click.echo(f"Removed {counted(removed.pods, 'pod')}, {counted(removed.containers, 'container')}.")
@@ -195,21 +208,32 @@ async def _be(access: Access, settings: AgentSettings, others: _Others, kind: Ru
             _api_of(others.network, "fairlead-network") as network_api,
             _api_of(others.storage, "fairlead-local-path") as storage_api,
         ):
-            is_cri, name = kind is RuntimeKind.CRI, settings.identity.name
-            chosen = networking(others.network_kind, name, settings.root, network_api, is_cri=is_cri)
-            runtimes = behind_cri if is_cri else _conmon(settings.root)
-            agent = NodeAgent(api, settings, runtimes, chosen, storage_api)
+            chosen = _networking(kind, settings, others.network_kind, network_api)
+            cgroups = ProcessGroups(settings.root) if kind is RuntimeKind.PROCESS else None
+            agent = NodeAgent(api, settings, _runtimes(kind, settings.root), chosen, storage_api, cgroups)
             said = asyncio.create_task(_say(agent, settings, access))
             try:
                 await serve(agent.run, None)
             finally:
                 said.cancel()
+        if kind is RuntimeKind.PROCESS and agent.is_empty:
+            world.end(settings.root)
     if kept := agent.running_containers:
         click.echo(f"Stopped. {counted(kept, 'container')} run on; fairlead node reset would end them.")
 
 
-def _conmon(root: Path) -> Runtimes:
-    return conmon(StoredImages(ImageStore(root)))
+def _runtimes(kind: RuntimeKind, root: Path) -> Runtimes:
+    if kind is RuntimeKind.CRI:
+        return behind_cri
+    images = StoredImages(ImageStore(root))
+    return processes(images) if kind is RuntimeKind.PROCESS else conmon(images)
+
+
+def _networking(kind: RuntimeKind, settings: AgentSettings, network: ClusterNetwork, api: Api | None) -> Networking:
+    if kind is RuntimeKind.PROCESS:
+        return of_the_machine
+    is_cri = kind is RuntimeKind.CRI
+    return networking(network, settings.identity.name, settings.root, api, is_cri=is_cri)
 
 
 async def _say(agent: NodeAgent, settings: AgentSettings, access: Access) -> None:
@@ -219,7 +243,7 @@ async def _say(agent: NodeAgent, settings: AgentSettings, access: Access) -> Non
 
 def _check_root_user() -> None:
     if os.geteuid() != 0:
-        raise WrongUsage("containers take root: start it with sudo")
+        raise WrongUsage("containers take root: start it with sudo, or choose --runtime process")
 
 
 def _taint(text: str) -> Obj:

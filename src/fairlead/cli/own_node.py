@@ -32,7 +32,7 @@ from fairlead.api.objects import Obj
 from fairlead.api.users import LOCAL_PATH_USER, NETWORK_USER, User, node_user
 from fairlead.api.verbs import Api
 from fairlead.cli.failures import Failure, WrongUsage
-from fairlead.cli.images import DEFAULT_ROOT
+from fairlead.cli.images import SHOWN_ROOT, default_root
 from fairlead.cli.node_options import kubelet_configuration, kubelet_flags
 from fairlead.client.kubeconfig import Access, load, render
 from fairlead.compose import Cluster
@@ -78,8 +78,8 @@ def own_node_options(command: Command) -> Command:
         type=click.Choice([SIMULATED, *(kind.value for kind in RuntimeKind)]),
         default=SIMULATED,
         show_default=True,
-        help="Simulated nodes; or this machine as one real node (takes root), with containers under conmon and crun "
-        "(oci) or a container runtime such as containerd (cri).",
+        help="Simulated nodes; or this machine as one real node: as root with containers under conmon and crun (oci) "
+        "or a container runtime such as containerd (cri), without root as processes of this user (process).",
     )
     endpoint = click.option(
         "--container-runtime-endpoint",
@@ -90,8 +90,8 @@ def own_node_options(command: Command) -> Command:
     root = click.option(
         "--node-root",
         type=click.Path(file_okay=False, path_type=Path),
-        default=DEFAULT_ROOT,
-        show_default=True,
+        default=default_root,
+        show_default=SHOWN_ROOT,
         help="Where the real node keeps images, containers, volumes and logs.",
     )
     network = click.option(
@@ -99,7 +99,8 @@ def own_node_options(command: Command) -> Command:
         type=click.Choice([kind.value for kind in ClusterNetwork]),
         default=ClusterNetwork.FAIRLEAD.value,
         show_default=True,
-        help="Whose network the pods of the real node get; with none, that of CNI plugins which are installed.",
+        help="Whose network the pods of the real node get; with none, that of CNI plugins which are installed. Those "
+        "of --node-runtime process always have the machine's.",
     )
     return runtime(endpoint(root(network(command))))
 
@@ -112,8 +113,8 @@ def own_node(
         raise WrongUsage("--container-runtime-endpoint is for --node-runtime cri")
     if runtime == SIMULATED:
         return None
-    if os.geteuid() != 0:
-        raise WrongUsage(f"--node-runtime {runtime} takes root: start it with sudo")
+    if os.geteuid() != 0 and runtime != RuntimeKind.PROCESS:
+        raise WrongUsage(f"--node-runtime {runtime} takes root: start it with sudo, or choose --node-runtime process")
     if len(node_config) > 1:
         raise WrongUsage("--node-config: one file is enough for one real node")
     document = kubelet_configuration(Path(node_config[0])) if node_config else {}
@@ -123,7 +124,7 @@ def own_node(
         root.absolute(),
         {"failCgroupV1": False, **document},
         flags,
-        ClusterNetwork(cluster_network),
+        ClusterNetwork.NONE if runtime == RuntimeKind.PROCESS else ClusterNetwork(cluster_network),
     )
 
 

@@ -20,7 +20,7 @@ from fairlead.agent.claims import InUse
 from fairlead.agent.runtimes.base import RuntimeFailure
 from fairlead.api.errors import ApiError
 from fairlead.cli.failures import Failure, WrongUsage, explained, parsing
-from fairlead.cli.images import DEFAULT_ROOT as IMAGES_ROOT
+from fairlead.cli.images import SHOWN_ROOT, default_root
 from fairlead.node.configuration.errors import StartupError
 from fairlead.node.configuration.load import configure
 from fairlead.runtime import log_lines
@@ -57,8 +57,8 @@ _INTERRUPTED: Final = 130
 @click.option(
     "--images-root",
     type=click.Path(file_okay=False, path_type=Path),
-    default=IMAGES_ROOT,
-    show_default=True,
+    default=default_root,
+    show_default=SHOWN_ROOT,
     help="Where the images of containers lie that run a command (fairlead images load).",
 )
 def verify(

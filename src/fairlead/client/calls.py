@@ -51,6 +51,10 @@ _EXPIRED: Final = frozenset({9, 10})
 _NOT_MADE_UP: Final = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 
 
+#: What is sent: all of it, or piece by piece as it comes.
+Body = bytes | AsyncIterator[bytes] | None
+
+
 class CallError(Exception):
     """A service could not be called, or its answer is none; the message is Go's."""
 
@@ -118,7 +122,7 @@ class Connections:
         self,
         method: str,
         url: URL,
-        body: bytes | None = None,
+        body: Body = None,
         *,
         context: ssl.SSLContext | None,
         headers: Iterable[tuple[str, str]],
@@ -128,7 +132,8 @@ class Connections:
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """The answer as far as its head, to be read on; closed at the end of the block. Raises what aiohttp raises.
 
-        Where a kept connection turns out to be closed, the request is sent again if it is repeatable.
+        Where a kept connection turns out to be closed, the request is sent again if it is repeatable. A body that comes
+        piece by piece is not.
         """
         import aiohttp
 

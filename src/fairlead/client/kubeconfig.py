@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -102,18 +102,36 @@ def load(path: Path, context: str = "") -> Access:
     chosen = _named(config, "contexts", wanted).get("context") or {}
     cluster = _named(config, "clusters", chosen.get("cluster", "")).get("cluster") or {}
     user = _named(config, "users", chosen.get("user", "")).get("user") or {}
+    return replace(
+        _user(user, path),
+        server=cluster.get("server", ""),
+        ca=_pem(cluster, "certificate-authority", path),
+        namespace=chosen.get("namespace", _DEFAULT_NAMESPACE),
+        insecure=bool(cluster.get("insecure-skip-tls-verify")),
+    )
+
+
+def users(config: Mapping[str, Any], path: Path) -> dict[str, Access]:
+    """What each user of a kubeconfig shows, whatever the server; ValueError or OSError where that cannot be read."""
+    found: dict[str, Access] = {}
+    for entry in config.get("users") or ():
+        name = _name(entry)
+        if not isinstance(name, str) or not isinstance(user := entry.get("user") or {}, dict):
+            raise ValueError(f"{path}: a user without a name, or which is none")
+        found[name] = _user(user, path)
+    return found
+
+
+def _user(user: dict[str, Any], path: Path) -> Access:
     token, token_file = user.get("token", ""), None
     if not token and user.get("tokenFile"):
         token_file = path.parent / user["tokenFile"]
         token = read_token(token_file)
     return Access(
-        server=cluster.get("server", ""),
-        ca=_pem(cluster, "certificate-authority", path),
+        server="",
         token=token,
         client_certificate=_pem(user, "client-certificate", path),
         client_key=_pem(user, "client-key", path),
-        namespace=chosen.get("namespace", _DEFAULT_NAMESPACE),
-        insecure=bool(cluster.get("insecure-skip-tls-verify")),
         token_file=token_file,
     )
 

@@ -12,11 +12,13 @@ from collections.abc import Callable
 from functools import partial
 from math import ceil
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from fairlead.api.objects import Obj
 from fairlead.caches import LruCache
 from fairlead.client.calls import CallError, Connections
-from fairlead.client.tls import trusting
+from fairlead.client.tls import show, trusting
+from fairlead.client.webhook_credentials import Credential, WebhookCredentials
 from fairlead.golang.quoting import go_quote
 from fairlead.runtime.loops import VirtualLoop
 
@@ -39,7 +41,7 @@ class WebhookClient:
 
     def __init__(self, route: Route) -> None:
         self._route = route
-        self._contexts: LruCache[str, ssl.SSLContext] = LruCache(_MOST_CONTEXTS)
+        self._contexts: LruCache[tuple[str, Credential | None], ssl.SSLContext] = LruCache(_MOST_CONTEXTS)
         self._connections = Connections("kube-apiserver-admission")
         #: Whether the server serves: what it writes itself before that must not wait for those that may run on it.
         self.has_begun = False
@@ -47,14 +49,24 @@ class WebhookClient:
     async def close(self) -> None:
         await self._connections.close()
 
-    async def post(self, config: Obj, body: bytes, *, seconds: float, most: int) -> bytes:
+    async def post(
+        self,
+        config: Obj,
+        body: bytes,
+        *,
+        seconds: float,
+        most: int,
+        credentials: WebhookCredentials | None = None,
+    ) -> bytes:
         """The answer, which has at most so many bytes. Raises CallError."""
-        context, location = self._context(config.get("caBundle") or ""), _location(config)
+        location = _location(config)
+        shown = credentials.find(*_target_of(location)) if credentials is not None else None
+        context = self._context(config.get("caBundle") or "", shown)
         url = f"{location}?timeout={ceil(seconds)}s"
-        server_name, headers = None, {}
+        server_name, headers = None, await _headers(shown)
         if config.get("service"):
             host = url.split("/", 3)[2]
-            server_name, headers = host.rpartition(":")[0], {"Host": host}
+            server_name, headers["Host"] = host.rpartition(":")[0], host
         try:
             return await self._connections.ask(
                 "POST",
@@ -78,16 +90,34 @@ class WebhookClient:
         host, port = self._route(service["namespace"], service["name"], service.get("port", _PORT))
         return url.with_host(host).with_port(port)
 
-    def _context(self, bundle: str) -> ssl.SSLContext:
+    def _context(self, bundle: str, shown: Credential | None) -> ssl.SSLContext:
         """Trusts the authorities of a bundle (base64), or of the system if there is none."""
-        found = self._contexts.get(bundle)
+        found = self._contexts.get((bundle, shown))
         if found is None:
             try:
                 found = trusting(b64decode(bundle))
+                if shown is not None and shown.access.client_certificate and shown.access.client_key:
+                    show(found, shown.access.client_certificate, shown.access.client_key)
             except ValueError as error:
                 raise CallError(f"could not get REST client: {error}") from None
-            self._contexts.put(bundle, found)
+            self._contexts.put((bundle, shown), found)
         return found
+
+
+async def _headers(shown: Credential | None) -> dict[str, str]:
+    try:
+        return await shown.headers() if shown is not None else {}
+    except OSError as error:
+        raise CallError(f"could not get REST client: {error}") from None
+
+
+def _target_of(location: str) -> tuple[str, int]:
+    """Host and port of a URL, by which the users of a kubeconfig are named."""
+    try:
+        parts = urlsplit(location)
+        return parts.hostname or "", parts.port or _PORT
+    except ValueError as error:
+        raise CallError(f"could not get REST client: {error}") from None
 
 
 def is_callable() -> bool:

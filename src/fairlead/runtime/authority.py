@@ -21,6 +21,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
 
 from fairlead.api.users import User, authenticated
 from fairlead.runtime.clock import now
+from fairlead.runtime.identity import Identity
 
 LIFETIME_SECONDS: Final = 3650 * 86_400.0
 #: How long before now a certificate begins, for clocks that differ.
@@ -59,14 +60,6 @@ _PURPOSES: Final = {
     "microsoft sgc": ObjectIdentifier("1.3.6.1.4.1.311.10.3.3"),
     "netscape sgc": ObjectIdentifier("2.16.840.1.113730.4.1"),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """A certificate and its key, both PEM."""
-
-    certificate: bytes
-    key: bytes
 
 
 @dataclass(frozen=True, slots=True)

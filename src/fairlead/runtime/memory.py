@@ -43,3 +43,8 @@ def keeping_loaded() -> Iterator[None]:
         yield
     finally:
         gc.unfreeze()
+
+
+def leave_to_system() -> None:
+    """Free nothing any more: the process ends, and object by object that took a second for a cluster of 20,000 pods."""
+    gc.freeze()

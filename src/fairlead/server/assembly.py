@@ -102,23 +102,22 @@ class Server:
         schemas.definitions()  # a copy that lacks them says so before it serves anybody
         registry = self.registry
         further = [*further_admission, self._addresses, GrantCheck(self._rbac.index, self.authorizers)]
-        await registry.open(
-            chain.build(
-                Dependencies(
-                    registry,
-                    registry,
-                    self.authorizers,
-                    self.api,
-                    registry.webhooks,
-                    admission_configuration,
-                    self.metrics.admission.webhooks,
-                ),
-                disabled_admission,
-                further,
-                enabled_admission,
-                self.metrics.admission,
-            )
+        self._admission = chain.build(
+            Dependencies(
+                registry,
+                registry,
+                self.authorizers,
+                self.api,
+                registry.webhooks,
+                admission_configuration,
+                self.metrics.admission.webhooks,
+            ),
+            disabled_admission,
+            further,
+            enabled_admission,
+            self.metrics.admission,
         )
+        await registry.open(self._admission)
         self.is_new = registry.revision == 0
         await self._custom_kinds.load_definitions()
         registry.recall()
@@ -160,6 +159,7 @@ class Server:
                 group.create_task(self._cluster_addresses.run(), name="cluster addresses")
                 group.create_task(flow_control.keep(self.registry, self.fairness), name="flow control")
         finally:
+            await self._admission.close()
             await self.registry.webhooks.close()
             await self.registry.agents.kubelets.close()
 

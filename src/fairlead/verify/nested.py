@@ -24,6 +24,7 @@ from fairlead.agent.cgroups.probes import least_oom_score_adj
 from fairlead.agent.claims import held
 from fairlead.agent.machine import meminfo
 from fairlead.agent.measuring.file_systems import file_system
+from fairlead.agent.trees import remove_tree
 from fairlead.node.oom import EXEMPT
 from fairlead.node.stats.measurements import FilesystemMeasurements
 from fairlead.verify.workload import Size
@@ -140,6 +141,6 @@ def _clear(folder: Path, cgroups: Cgroups, cgroup: str) -> None:
         if entry.name == "agent.lock":
             continue
         if entry.is_dir() and not entry.is_symlink():
-            shutil.rmtree(entry)
+            remove_tree(entry)
         else:
             entry.unlink()

@@ -7,12 +7,12 @@ good.
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 from pathlib import Path
 from typing import Final
 
 from fairlead.agent.images.errors import BadImage
+from fairlead.agent.trees import remove_tree
 
 _MOST_LINKS: Final = 40
 
@@ -96,12 +96,8 @@ def remove(path: str) -> None:
         Path(path).unlink()
         return
     if os.geteuid():
-        for folder, names, _ in os.walk(path):  # an image's folders need not let their owner write
-            Path(folder).chmod(0o700)
-            for name in names:
-                if not Path(folder, name).is_symlink():
-                    Path(folder, name).chmod(0o700)
-    shutil.rmtree(path)
+        Path(path).chmod(0o700)
+    remove_tree(Path(path))
 
 
 def _target(path: str) -> str | None:

@@ -26,6 +26,7 @@ _OPAQUE: Final = ".wh..wh..opq"
 _AUFS: Final = ".wh..wh."  # what else begins so is aufs' own bookkeeping
 OPAQUE_ATTRIBUTE: Final = "trusted.overlay.opaque"
 _OF_THE_DISK: Final = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)
+_ONE_USER: Final = 1
 _CAPABILITY: Final = "security.capability"
 
 
@@ -42,7 +43,7 @@ class Unpacker:
         self._form = form
         self._limits = limits
         self._tree = Tree(root, limits.depth)
-        self._is_root = os.geteuid() == 0
+        self._is_root = owns_all_users()
         self._folders: dict[str, Member] = {}
         self.size_bytes = 0
         self.entries = 0
@@ -212,6 +213,17 @@ class Unpacker:
                 return  # this file system has none; a program that lacks its capability would fail later
             where = self._tree.relative(path)
             raise BadImage(f"{where} in the archive has the attribute {name}: {error.strerror}") from None
+
+
+def owns_all_users() -> bool:
+    """Whether files may be given to anybody: root may, but not one that is root of a user namespace alone."""
+    if os.geteuid() != 0:
+        return False
+    try:
+        mapped = Path("/proc/self/uid_map").read_text().split()
+    except OSError:
+        return True
+    return len(mapped) == 3 and int(mapped[2]) > _ONE_USER
 
 
 def _split(member: Member) -> tuple[str, str]:

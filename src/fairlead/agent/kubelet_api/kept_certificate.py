@@ -19,8 +19,8 @@ from fairlead.agent.kubelet_api.serving_certificate import NoCertificate, servin
 from fairlead.api.errors import ApiError
 from fairlead.api.verbs import Api
 from fairlead.runtime import rng
-from fairlead.runtime.authority import Identity
 from fairlead.runtime.clock import now
+from fairlead.runtime.identity import Identity
 
 #: How soon it is asked again after a request that was denied, or that nobody could take.
 RETRY_SECONDS: Final = 60.0

@@ -12,8 +12,8 @@ from fairlead.agent.kubelet_api.app import KubeletApi
 from fairlead.agent.kubelet_api.pod_streams import PodStreams
 from fairlead.api.verbs import Api
 from fairlead.client.tls import show
-from fairlead.runtime.authority import Identity
 from fairlead.runtime.http.listener import BACKLOG, serving
+from fairlead.runtime.identity import Identity
 from fairlead.runtime.tls import server_context
 
 

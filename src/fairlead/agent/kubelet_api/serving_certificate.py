@@ -13,7 +13,8 @@ from fairlead.api.builtin import CERTIFICATE_SIGNING_REQUESTS
 from fairlead.api.certificates import DENIED, FAILED, KUBELET_SERVING, CertificateSigningRequest
 from fairlead.api.users import NODES, User
 from fairlead.api.verbs import Api, EventType, WatchQuery
-from fairlead.runtime.authority import SERVER_USAGES, Identity, key_pem, new_key, server_request
+from fairlead.runtime.authority import SERVER_USAGES, key_pem, new_key, server_request
+from fairlead.runtime.identity import Identity
 
 
 class NoCertificate(Exception):

@@ -10,12 +10,12 @@ that we would have made for a volume of that name.
 from __future__ import annotations
 
 import asyncio
-import shutil
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from fairlead.agent.local_path.storage_class import PROVISIONER
+from fairlead.agent.trees import remove_tree
 from fairlead.api.binding import PROVISIONED_BY, PROVISIONERS, SELECTED_NODE
 from fairlead.api.builtin import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
 from fairlead.api.claims import PersistentVolume, PersistentVolumeClaim, StorageClass
@@ -184,5 +184,4 @@ def _make(folder: Path) -> None:
 
 
 def _unmake(folder: Path) -> None:
-    with suppress(FileNotFoundError):
-        shutil.rmtree(folder)
+    remove_tree(folder)

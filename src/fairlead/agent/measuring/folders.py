@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from fairlead.agent.trees import walked
 from fairlead.node.eviction.candidates import DiskUsage
 from fairlead.runtime.clock import monotonic
 
@@ -61,9 +62,8 @@ def disk_usage(folder: Path) -> DiskUsage:
         return DiskUsage(0, 0)
     used, inodes = root.st_blocks * _BLOCK_BYTES, 1
     linked: set[int] = set()
-    pending = [str(folder)]
-    while pending:
-        for entry in _entries(pending.pop()):
+    with suppress(OSError):
+        for _, entry in walked(folder):
             try:
                 found = entry.stat(follow_symlinks=False)
             except OSError:
@@ -71,13 +71,6 @@ def disk_usage(folder: Path) -> DiskUsage:
             if found.st_dev != root.st_dev or found.st_ino in linked:
                 continue
             used, inodes = used + found.st_blocks * _BLOCK_BYTES, inodes + 1
-            if stat.S_ISDIR(found.st_mode):
-                pending.append(entry.path)
-            elif found.st_nlink > 1 and len(linked) < _MOST_LINKED:
+            if found.st_nlink > 1 and not stat.S_ISDIR(found.st_mode) and len(linked) < _MOST_LINKED:
                 linked.add(found.st_ino)
     return DiskUsage(used, inodes)
-
-
-def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
-    with suppress(OSError), os.scandir(folder) as entries:
-        yield from entries

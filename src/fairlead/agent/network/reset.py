@@ -6,7 +6,6 @@ It needs no API server and no running agent. Whoever runs it has stopped the con
 from __future__ import annotations
 
 import logging
-import shutil
 from contextlib import suppress
 
 from fairlead.agent.network import machine, routes
@@ -16,6 +15,7 @@ from fairlead.agent.network.commands import CommandFailed, run
 from fairlead.agent.network.nftables.base import IPV6_TABLE
 from fairlead.agent.network.nftables.table import TABLE
 from fairlead.agent.network.settings import NetworkSettings
+from fairlead.agent.trees import remove_tree
 
 log = logging.getLogger(__name__)
 
@@ -39,4 +39,4 @@ async def reset(settings: NetworkSettings) -> None:
             with suppress(CommandFailed):  # it is not there
                 await run("nft", "delete", "table", *table.split())
         machine.restore(settings.root)
-    shutil.rmtree(settings.root)
+    remove_tree(settings.root)

@@ -17,11 +17,17 @@ _ADMITTED = "Running"
 
 
 def admission_of(
-    manifest: Obj, node: Node, neighbours: Iterable[Obj], pressures: Sequence[str], allowed_sysctls: Iterable[str]
+    manifest: Obj,
+    node: Node,
+    neighbours: Iterable[Obj],
+    pressures: Sequence[str],
+    allowed_sysctls: Iterable[str],
+    *,
+    has_root: bool = True,
 ) -> NodeAdmission:
     if (manifest.get("status") or {}).get("phase") == _ADMITTED:
         return NodeAdmission()
-    if (unsupported := refusal(manifest)) is not None:
+    if (unsupported := refusal(manifest, has_root=has_root)) is not None:
         return NodeAdmission(unsupported)
     if (forbidden := sysctl_refusal(manifest["spec"], allowed_sysctls)) is not None:
         return NodeAdmission(forbidden)

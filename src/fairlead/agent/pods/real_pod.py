@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -23,12 +22,13 @@ from fairlead.agent.pods.requests_to_pods import Asker
 from fairlead.agent.pods.service_links import service_variables
 from fairlead.agent.pods.stopping import Stopping
 from fairlead.agent.runtimes.base import CannotStart, RuntimeFailure, Sandbox, SandboxSpec, State
+from fairlead.agent.trees import remove_tree
 from fairlead.agent.volumes.content import PodContent
 from fairlead.agent.volumes.image_volumes import ImageVolumes
 from fairlead.agent.volumes.payload import Owner
 from fairlead.agent.volumes.pod_volumes import PodVolumes
 from fairlead.agent.volumes.problems import VolumeProblem
-from fairlead.api.errors import ApiError
+from fairlead.api.errors import ApiError, NotFound
 from fairlead.api.event_types import NORMAL, WARNING
 from fairlead.api.objects import Obj
 from fairlead.api.podresources import pod_limits
@@ -74,7 +74,8 @@ class RealPod:
         security = spec.get("securityContext") or {}
         try:
             hostname = kernel_hostname(self.manifest, place.cluster_domain)
-        except NoHostname as problem:
+            handler = await place.sources.runtime_handler(spec.get("runtimeClassName") or "")
+        except (NoHostname, NotFound) as problem:
             return self._has_no_sandbox(problem)
         wanted = SandboxSpec(
             uid=meta.uid,
@@ -90,6 +91,7 @@ class RealPod:
             shares_processes=bool(spec.get("shareProcessNamespace")),
             sysctls={sysctl["name"]: sysctl["value"] for sysctl in security.get("sysctls") or ()},
             is_privileged=_is_privileged(spec),
+            handler=handler,
         )
         try:
             await asyncio.to_thread(place.cgroups.ensure, wanted.cgroup, place.cgroup_files(self.sized))
@@ -317,7 +319,8 @@ class RealPod:
     def _content(self) -> PodContent:
         spec = self.manifest["spec"]
         group = (spec.get("securityContext") or {}).get("fsGroup")
-        sources, owner = self.place.sources, Owner(self._only_user, group)
+        sources = self.place.sources
+        owner = Owner(self._only_user, group) if self.place.runtime.has_users else Owner()
         return PodContent(self.pod, self.manifest, sources, self._downward(), owner, self.place.claims)
 
     def _services(self) -> Mapping[str, str]:
@@ -373,7 +376,7 @@ async def tear_down(place: Place, uid: str, cgroup: str) -> None:
 
 def remove_logs(place: Place, uid: str) -> None:
     for folder in place.log_folders(uid):
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(folder, ignore_errors=True)
 
 
 def _is_privileged(spec: Obj) -> bool:

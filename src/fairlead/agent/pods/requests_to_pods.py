@@ -16,7 +16,6 @@ from aiohappyeyeballs import AddrInfoType
 
 from fairlead import COMPATIBILITY_VERSION
 from fairlead.agent import linux
-from fairlead.agent.pods.grpc_health import check
 from fairlead.agent.runtimes.base import Runtime, RuntimeFailure
 from fairlead.api.objects import Obj
 
@@ -100,6 +99,8 @@ class Asker:
 
     async def _health(self, service: Obj, seconds: float) -> str:
         port, name = service["port"], service.get("service") or ""
+        from fairlead.agent.pods.grpc_health import check  # 2 MB, where somebody is asked so
+
         return await check(lambda: self._connected(self._address, port), f"{self._address}:{port}", name, seconds)
 
     async def _connected(self, host: str, port: int) -> socket.socket:

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from fairlead.api.builtin import CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS
+from fairlead.api.builtin import CONFIG_MAPS, RUNTIME_CLASSES, SECRETS, SERVICE_ACCOUNTS
 from fairlead.api.errors import NotFound
 from fairlead.api.meta import View
 from fairlead.api.objects import Obj
@@ -22,6 +22,10 @@ _TOKEN_SECONDS: Final = 3600
 #: Of its time, as a kubelet renews it.
 _RENEWED_AFTER: Final = 0.8
 _MOST_TOKENS: Final = 1024
+
+
+class _RuntimeClass(View):
+    handler: str = ""
 
 
 class _Content(View):
@@ -54,6 +58,10 @@ class Sources:
         """Which of these are there, with which keys."""
         contents = {source: await self.read(source.kind, namespace, source.name) for source in wanted}
         return {source: None if content is None else frozenset(content) for source, content in contents.items()}
+
+    async def runtime_handler(self, runtime_class: str) -> str:
+        """What a RuntimeClass names; empty is empty. NotFound if there is none of that name."""
+        return (await self.api.get(RUNTIME_CLASSES, runtime_class)).view(_RuntimeClass).handler if runtime_class else ""
 
     async def token(self, pod: Pod, account: str, projection: Obj) -> str:
         """A token of the pod's service account, which ends with the pod; the same for most of its time."""

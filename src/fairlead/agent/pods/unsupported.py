@@ -1,7 +1,8 @@
 """What a real node makes of each field of a pod: it refuses a pod that has a field it does not honour, and names it.
 
 `pod_fields.txt` has a row for every field of a PodSpec. What has none counts as a promise that would be broken: that is
-what Kubernetes invents next. A value that asks for nothing (false, empty) is no promise, unless the row names it.
+what Kubernetes invents next. A value that asks for nothing (false, empty) is no promise, unless the row names it. A
+node without root honours less: `pod_fields_of_user.txt` has the rows that are others there.
 """
 
 from __future__ import annotations
@@ -57,9 +58,25 @@ Fields = Mapping[str, Field]
 @cache
 def fields() -> Mapping[str, Fields]:
     """Those of all types, in the order of the file."""
+    return _read("pod_fields.txt")
+
+
+@cache
+def fields_of_user() -> Mapping[str, Fields]:
+    """What differs on the node of a user without root."""
+    return _read("pod_fields_of_user.txt")
+
+
+@cache
+def all_fields_of_user() -> Mapping[str, Fields]:
+    other = fields_of_user()
+    return {type_: {**known, **other.get(type_, {})} for type_, known in fields().items()}
+
+
+def _read(name: str) -> Mapping[str, Fields]:
     found: dict[str, dict[str, Field]] = {}
     current: dict[str, Field] = {}
-    for line in files(__package__).joinpath("pod_fields.txt").read_text("utf-8").splitlines():
+    for line in files(__package__).joinpath(name).read_text("utf-8").splitlines():
         if line.startswith("  "):
             field = _field(line)
             current[field.name] = field
@@ -68,26 +85,27 @@ def fields() -> Mapping[str, Fields]:
     return found
 
 
-def refusal(manifest: Obj) -> Refusal | None:
+def refusal(manifest: Obj, *, has_root: bool = True) -> Refusal | None:
     """Why this node does not take the pod; None if it honours all that the pod says."""
-    field = next(_refused(manifest["spec"], fields()[ROOT], "spec"), "")
+    every = fields() if has_root else all_fields_of_user()
+    field = next(_refused(manifest["spec"], ROOT, every, "spec"), "")
     return Refusal(UNSUPPORTED, f"{field} is not supported by this node") if field else None
 
 
-def _refused(values: Obj, known: Fields, path: str) -> Iterator[str]:
+def _refused(values: Obj, type_: str, every: Mapping[str, Fields], path: str) -> Iterator[str]:
     for name, value in values.items():
         here = f"{path}.{name}"
-        if (field := known.get(name)) is None:
+        if (field := every[type_].get(name)) is None:
             if not _asks_for_nothing(value):
                 yield here
             continue
         if refused := field.refuses(value):
             yield here if refused == "*" else f"{here} {refused}"
         elif field.type and isinstance(value, dict):
-            yield from _refused(value, fields()[field.type], here)
+            yield from _refused(value, field.type, every, here)
         elif field.type and isinstance(value, list):
             for index, entry in enumerate(value):
-                yield from _refused(entry, fields()[field.type], f"{here}[{index}]")
+                yield from _refused(entry, field.type, every, f"{here}[{index}]")
 
 
 def _asks_for_nothing(value: Any) -> bool:

@@ -54,6 +54,8 @@ class SandboxSpec:
     shares_processes: bool = False
     #: One of its containers is.
     is_privileged: bool = False
+    #: Which of the runtime's ways to run containers, as a RuntimeClass names it; empty: its default.
+    handler: str = ""
 
 
 class Sandbox(NamedTuple):
@@ -65,6 +67,8 @@ class Sandbox(NamedTuple):
     netns: Path | None
     #: Those that the runtime's own network gave it; with none it has to be attached to one.
     addresses: tuple[str, ...] = ()
+    #: Which of the runtime's ways to run containers; empty: its default.
+    handler: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +184,15 @@ class Runtime(Protocol):
     version: str
     #: Whether it can leave out the groups that an image gives its user: `supplementalGroupsPolicy: Strict`.
     has_strict_groups: bool
+    #: Its ways to run containers, by name; its default has none.
+    handlers: Sequence[str]
+    #: Whether files may have several owners: else a volume needs none, its one user may do everything.
+    has_users: bool
+
+    @property
+    def limits(self) -> Sequence[str]:
+        """What it cannot do on this machine, as sentences for people."""
+        ...
 
     @property
     def problem(self) -> str:

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
+
+from fairlead.agent.trees import walked
 
 _GROUP_MAY: Final = stat.S_IRGRP | stat.S_IWGRP | stat.S_IRUSR | stat.S_IWUSR
 _FOLDERS_TOO: Final = stat.S_IXGRP | stat.S_IXUSR | stat.S_ISGID
@@ -21,12 +24,9 @@ def give_to_group(folder: Path, gid: int, *, only_on_mismatch: bool = False) -> 
     about, wanted = folder.stat(), _GROUP_MAY | _FOLDERS_TOO
     if only_on_mismatch and about.st_gid == gid and about.st_mode & wanted == wanted:
         return
-    for _, folders, files, descriptor in os.fwalk(folder, topdown=False, follow_symlinks=False):
-        for name in (*folders, *files):
-            try:
-                _give(os.open(name, _AS_IT_IS, dir_fd=descriptor), gid)
-            except FileNotFoundError:
-                continue  # somebody has removed it
+    for descriptor, entry in walked(folder):
+        with suppress(FileNotFoundError):  # somebody has removed it
+            _give(os.open(entry.name, _AS_IT_IS, dir_fd=descriptor), gid)
     _give(os.open(folder, _AS_IT_IS), gid)
 
 

@@ -8,12 +8,13 @@ An update writes a new folder and moves `..data` to it, in one rename. Source: p
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from fairlead.agent.trees import remove_tree, walked
 
 DATA: Final = "..data"
 
@@ -35,11 +36,11 @@ class Owner:
 def write_payload(folder: Path, files: Mapping[str, PayloadFile], stamp: str, owner: Owner) -> bool:
     """Have these files there, by relative path, and no others; whether anything has changed."""
     data = folder / DATA
-    if data.exists() and _read(data) == dict(files):
+    if data.exists() and _holds(data, files):
         return False
     before = data.readlink() if data.is_symlink() else None
     version = folder / f"..{stamp}"
-    shutil.rmtree(version, ignore_errors=True)
+    remove_tree(version, ignore_errors=True)
     version.mkdir(mode=0o755)
     for name, file in files.items():
         _write(version / name, file, owner)
@@ -49,12 +50,14 @@ def write_payload(folder: Path, files: Mapping[str, PayloadFile], stamp: str, ow
     scratch.replace(data)
     _link(folder, {name.partition("/")[0] for name in files})
     if before is not None and before.name != version.name:
-        shutil.rmtree(folder / before.name, ignore_errors=True)
+        remove_tree(folder / before.name, ignore_errors=True)
     return True
 
 
 def _write(path: Path, file: PayloadFile, owner: Owner) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    for parent in reversed(path.parents):  # a key's path may have a thousand parts
+        if not parent.exists():
+            parent.mkdir()
     path.write_bytes(file.content)
     mode = file.mode | (0o440 if owner.gid is not None else 0)
     if owner != Owner():
@@ -71,9 +74,14 @@ def _link(folder: Path, names: set[str]) -> None:
             (folder / name).symlink_to(f"{DATA}/{name}")
 
 
-def _read(data: Path) -> dict[str, PayloadFile]:
-    return {
-        str(path.relative_to(data)): PayloadFile(path.read_bytes(), path.stat().st_mode & 0o777)
-        for path in data.rglob("*")
-        if path.is_file()
-    }
+def _holds(data: Path, files: Mapping[str, PayloadFile]) -> bool:
+    """Just these."""
+    there = sum(entry.is_file(follow_symlinks=False) for _, entry in walked(data.resolve()))
+    return there == len(files) and all(_read(data / name) == file for name, file in files.items())
+
+
+def _read(path: Path) -> PayloadFile | None:
+    try:
+        return PayloadFile(path.read_bytes(), path.stat().st_mode & 0o777)
+    except FileNotFoundError:
+        return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Final
 from fairlead.agent import linux
 from fairlead.agent.pods.environment import fully_expanded
 from fairlead.agent.runtimes.base import Mount
+from fairlead.agent.trees import remove_tree
 from fairlead.agent.volumes.content import PodContent
 from fairlead.agent.volumes.host_paths import host_path
 from fairlead.agent.volumes.image_volumes import ImageVolumes, files_of
@@ -81,7 +81,7 @@ class PodVolumes:
 
     def tear_down(self) -> None:
         linux.unmount_below(self.folder)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        remove_tree(self.folder, ignore_errors=True)
 
     async def _claim(self, volume: Obj, content: PodContent) -> None:
         """Once found it is the pod's, whatever becomes of the claim."""

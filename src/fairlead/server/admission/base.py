@@ -255,6 +255,9 @@ class AdmissionPlugin:
             and (self.subresources is None or subresource in self.subresources)
         )
 
+    async def close(self) -> None:
+        """End what it has open: the server stops."""
+
     async def admit(self, attributes: Attributes) -> None:
         """Change the object, or refuse."""
 

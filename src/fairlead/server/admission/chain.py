@@ -27,6 +27,7 @@ from fairlead.server.admission.configuration import UNCONFIGURED, AdmissionConfi
 from fairlead.server.admission.default_tolerations import DefaultTolerationSeconds
 from fairlead.server.admission.event_rates import EventRateLimit
 from fairlead.server.admission.external_ips import DenyServiceExternalIPs
+from fairlead.server.admission.image_policy import ImagePolicyWebhook
 from fairlead.server.admission.ingress_class import DefaultIngressClass
 from fairlead.server.admission.limit_ranger import LimitRanger
 from fairlead.server.admission.mutating_policy import MutatingAdmissionPolicy
@@ -59,7 +60,6 @@ from fairlead.server.admission.webhooks.validating import ValidatingAdmissionWeb
 from fairlead.server.metrics.admission import ADMIT, VALIDATE, AdmissionMetrics
 
 #: Why a name that kube-apiserver knows has no plugin here.
-_NOT_MADE = "not there"
 _GATED = "not there: it does something only behind a feature gate that is off by default"
 
 #: Every plugin of kube-apiserver in its order: its class, or why it is not made.
@@ -74,7 +74,7 @@ PLUGINS: tuple[tuple[str, type[AdmissionPlugin] | str], ...] = (
     ("NodeRestriction", NodeRestriction),
     ("TaintNodesByCondition", TaintNodesByCondition),
     ("AlwaysPullImages", AlwaysPullImages),
-    ("ImagePolicyWebhook", _NOT_MADE),
+    ("ImagePolicyWebhook", ImagePolicyWebhook),
     ("PodSecurity", PodSecurity),
     ("PodNodeSelector", PodNodeSelector),
     ("Priority", Priority),
@@ -157,6 +157,11 @@ class Chain:
         self.plugins, self._further = tuple(plugins), tuple(further)
         self._metrics = metrics
         self._steps: dict[tuple[Operation, str, str], _Steps] = {}
+
+    async def close(self) -> None:
+        """End what plugins have open: the server stops."""
+        for plugin in (*self.plugins, *self._further):
+            await plugin.close()
 
     async def admit(self, attributes: Attributes) -> None:
         """Every plugin may change the object, or refuse it; all again if a webhook changed what others had seen."""
@@ -273,5 +278,7 @@ def check_choice(
     if EventRateLimit.name in enabled and not configuration.event_limits:
         why = "limits: Invalid value: null: must not be empty"
         wrong.append(f"couldn't init admission plugin {go_quote(EventRateLimit.name)}: {why}")
+    if ImagePolicyWebhook.name in enabled and configuration.image_policy is None:
+        wrong.append(f"couldn't init admission plugin {go_quote(ImagePolicyWebhook.name)}: no config specified")
     if wrong:
         raise ValueError(wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]")

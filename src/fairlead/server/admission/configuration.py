@@ -1,7 +1,7 @@
 """What an AdmissionConfiguration says to the plugins (`--admission-control-config-file`).
 
 Every plugin works without one, but EventRateLimit. Each part is read strictly.
-Sources: apiserver, pkg/admission/config.go; pod-security-admission, admission/api;
+Sources: apiserver, pkg/admission/config.go, pkg/admission/plugin/webhook/config; pod-security-admission, admission/api;
 plugin/pkg/admission/{eventratelimit,podtolerationrestriction,podnodeselector}.
 """
 
@@ -17,10 +17,13 @@ import msgspec
 from fairlead.api import names
 from fairlead.api.fields import Errors, aggregated
 from fairlead.api.objects import Obj
-from fairlead.api.strict import ConfigurationError, Strict, document, read
+from fairlead.api.strict import ConfigurationError, Strict, check_kind, document, read
+from fairlead.client.webhook_credentials import WebhookCredentials
 from fairlead.golang.quoting import go_quote
 from fairlead.kinds.pod_security.policy import NOTHING_ASKED, Policy, default_policy
 from fairlead.kinds.podspec.tolerations import validate_tolerations
+from fairlead.server.admission.image_policy_configuration import ImagePolicyConfiguration, read_image_policy
+from fairlead.server.admission.quota_configuration import LimitedResource, read_limited_resources
 
 _LIMIT_TYPES: Final = ("Server", "Namespace", "User", "SourceAndObject")
 
@@ -62,6 +65,12 @@ class AdmissionConfiguration:
     pod_tolerations: PodTolerationConfiguration = PodTolerationConfiguration()
     #: Which node labels the pods of a namespace may select; `clusterDefaultNodeSelector` is not a namespace.
     node_selectors: Mapping[str, str] = field(default_factory=dict)
+    image_policy: ImagePolicyConfiguration | None = None
+    #: What takes a quota.
+    limited_resources: tuple[LimitedResource, ...] = ()
+    #: What webhooks are shown; None: nothing.
+    mutating_credentials: WebhookCredentials | None = None
+    validating_credentials: WebhookCredentials | None = None
 
 
 UNCONFIGURED: Final = AdmissionConfiguration()
@@ -118,6 +127,12 @@ class _NodeSelectors(Strict):
     selectors: dict[str, str] = msgspec.field(default_factory=dict, name="podNodeSelectorPluginConfig")
 
 
+class _Webhooks(Strict):
+    api_version: str = ""
+    kind: str = ""
+    kube_config_file: str = ""
+
+
 def load(file: Path, known_plugins: Collection[str]) -> AdmissionConfiguration:
     """What the file says, and those that it names. OSError, or ValueError with the name of the file that is wrong."""
     return _within(file, lambda: _configuration(_document(file), file, known_plugins))
@@ -127,7 +142,7 @@ def _configuration(document: Obj, file: Path, known_plugins: Collection[str]) ->
     if "kind" not in document and _OLD_SELECTORS in document:  # as it was before there was an AdmissionConfiguration
         return _of_plugin("PodNodeSelector", document, UNCONFIGURED)
     found = read(document, _Document, "")
-    _check_kind(found, _API_VERSIONS, "AdmissionConfiguration")
+    check_kind(found, _API_VERSIONS, "AdmissionConfiguration")
     configuration = UNCONFIGURED
     for index, plugin in enumerate(found.plugins):
         if plugin.name not in known_plugins:
@@ -153,7 +168,7 @@ def _of_plugin(name: str, document: Obj, configuration: AdmissionConfiguration) 
 def _pod_security(document: Obj, configuration: AdmissionConfiguration) -> AdmissionConfiguration:
     found, errors = read(document, _PodSecurity, ""), Errors()
     versions = [f"pod-security.admission.config.k8s.io/{version}" for version in ("v1", "v1beta1", "v1alpha1")]
-    _check_kind(found, versions, "PodSecurityConfiguration")
+    check_kind(found, versions, "PodSecurityConfiguration")
     defaults = default_policy(msgspec.to_builtins(found.defaults), errors)
     exempt = found.exemptions
     _check_exempt(exempt.namespaces, "namespaces", names.dns1123_label, errors)
@@ -176,7 +191,7 @@ def _check_exempt(found: Sequence[str], kind: str, wrong: Callable[[str], list[s
 
 def _event_limits(document: Obj, configuration: AdmissionConfiguration) -> AdmissionConfiguration:
     found, errors = read(document, _EventRates, ""), Errors()
-    _check_kind(found, ["eventratelimit.admission.k8s.io/v1alpha1"], "Configuration")
+    check_kind(found, ["eventratelimit.admission.k8s.io/v1alpha1"], "Configuration")
     if not found.limits:
         errors.invalid("limits", [], "must not be empty")
     for index, limit in enumerate(found.limits):
@@ -195,7 +210,7 @@ def _event_limits(document: Obj, configuration: AdmissionConfiguration) -> Admis
 
 def _pod_tolerations(document: Obj, configuration: AdmissionConfiguration) -> AdmissionConfiguration:
     found, errors = read(document, _PodTolerations, ""), Errors()
-    _check_kind(found, ["podtolerationrestriction.admission.k8s.io/v1alpha1"], "Configuration")
+    check_kind(found, ["podtolerationrestriction.admission.k8s.io/v1alpha1"], "Configuration")
     validate_tolerations(found.default, "podtolerationrestriction.default", errors)
     validate_tolerations(found.whitelist, "podtolerationrestriction.whitelist", errors)
     _refuse(errors, "invalid config: ")
@@ -206,6 +221,34 @@ def _node_selectors(document: Obj, configuration: AdmissionConfiguration) -> Adm
     return replace(configuration, node_selectors=read(document, _NodeSelectors, "").selectors)
 
 
+def _image_policy(document: Obj, configuration: AdmissionConfiguration) -> AdmissionConfiguration:
+    return replace(configuration, image_policy=read_image_policy(document))
+
+
+def _resource_quota(document: Obj, configuration: AdmissionConfiguration) -> AdmissionConfiguration:
+    return replace(configuration, limited_resources=read_limited_resources(document))
+
+
+def _mutating_webhooks(document: Obj, configuration: AdmissionConfiguration) -> AdmissionConfiguration:
+    return replace(configuration, mutating_credentials=_credentials(document))
+
+
+def _validating_webhooks(document: Obj, configuration: AdmissionConfiguration) -> AdmissionConfiguration:
+    return replace(configuration, validating_credentials=_credentials(document))
+
+
+def _credentials(document: Obj) -> WebhookCredentials | None:
+    found = read(document, _Webhooks, "")
+    if found.kind == "WebhookAdmission":
+        check_kind(found, ["apiserver.config.k8s.io/v1alpha1"], "WebhookAdmission")
+    else:
+        check_kind(found, ["apiserver.config.k8s.io/v1"], "WebhookAdmissionConfiguration")
+    file = found.kube_config_file
+    if file and not Path(file).is_absolute():
+        raise ConfigurationError(f"kubeConfigFile: Invalid value: {go_quote(file)}: must be an absolute file path")
+    return WebhookCredentials(Path(file)) if file else None
+
+
 _OLD_SELECTORS: Final = "podNodeSelectorPluginConfig"
 _API_VERSIONS: Final = ("apiserver.config.k8s.io/v1", "apiserver.k8s.io/v1alpha1")
 _READERS: Final[Mapping[str, Callable[[Obj, AdmissionConfiguration], AdmissionConfiguration]]] = {
@@ -213,6 +256,10 @@ _READERS: Final[Mapping[str, Callable[[Obj, AdmissionConfiguration], AdmissionCo
     "EventRateLimit": _event_limits,
     "PodTolerationRestriction": _pod_tolerations,
     "PodNodeSelector": _node_selectors,
+    "ImagePolicyWebhook": _image_policy,
+    "ResourceQuota": _resource_quota,
+    "MutatingAdmissionWebhook": _mutating_webhooks,
+    "ValidatingAdmissionWebhook": _validating_webhooks,
 }
 
 
@@ -232,11 +279,6 @@ def _within(file: Path, step: Callable[[], AdmissionConfiguration]) -> Admission
 
 class _FileError(ValueError):
     """An error that names its file."""
-
-
-def _check_kind(found: Any, api_versions: Collection[str], kind: str) -> None:
-    if found.api_version not in api_versions or found.kind != kind:
-        raise ConfigurationError(f'no kind "{found.kind}" is registered for version "{found.api_version}"')
 
 
 def _refuse(errors: Errors, prefix: str = "") -> None:

@@ -8,16 +8,18 @@ Source: k8s.io/apiserver/pkg/admission/plugin/resourcequota.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from fairlead.api import quota
+from fairlead.api.errors import Unknown
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.podresources import Amounts, parsed
 from fairlead.api.quantity import ZERO
-from fairlead.api.quota_scopes import CLAIMS, PODS, SERVICES, ResourceQuota, in_scope
+from fairlead.api.quota_scopes import CLAIMS, PODS, SERVICES, ResourceQuota, in_scope, met
 from fairlead.runtime import clock
-from fairlead.server.admission.base import AdmissionPlugin, Attributes, Operation
+from fairlead.server.admission.base import AdmissionPlugin, Attributes, Dependencies, Operation
+from fairlead.server.admission.quota_configuration import LimitedResource, names_without_quota, scopes_text
 
 QUOTAS = "resourcequotas"
 
@@ -38,6 +40,10 @@ _Charges = list[tuple[str, Amounts]]
 class ResourceQuotaAdmission(AdmissionPlugin):
     name = "ResourceQuota"
 
+    def __init__(self, dependencies: Dependencies) -> None:
+        super().__init__(dependencies)
+        self._limited = dependencies.configuration.limited_resources
+
     def concerns(self, operation: Operation, resource: str, subresource: str) -> bool:
         return resource not in quota.IGNORED and (operation, subresource) in _CHARGED.get(resource, _COUNTED)
 
@@ -45,7 +51,7 @@ class ResourceQuotaAdmission(AdmissionPlugin):
         if not attributes.namespace or not attributes.resource.namespaced or not _may_count_differently(attributes):
             return
         quotas = [found.kept_view(ResourceQuota) for found in self._reader.each(QUOTAS, attributes.namespace)]
-        charges = charges_for(quotas, attributes, clock.now()) if quotas else []
+        charges = charges_for(quotas, attributes, clock.now(), self._limited) if quotas or self._limited else []
         if attributes.dry_run:
             return
         for name, amounts in charges:
@@ -56,9 +62,13 @@ class ResourceQuotaAdmission(AdmissionPlugin):
         await self._writer.guaranteed_update(QUOTAS, name, namespace, change)
 
 
-def charges_for(quotas: Iterable[ResourceQuota], attributes: Attributes, now: float) -> _Charges:
-    """What this request adds to which quota; refuses it if it exceeds one."""
+def charges_for(
+    quotas: Sequence[ResourceQuota], attributes: Attributes, now: float, limited: Sequence[LimitedResource] = ()
+) -> _Charges:
+    """What this request adds to which quota; refuses it if it exceeds one, or needs one that is not there."""
     concerned = _concerned(quotas, attributes)
+    if limited:
+        _check_covered(quotas, concerned, attributes, now, limited)
     if not concerned:
         return []
     charges = []
@@ -107,6 +117,37 @@ def _growth(
         (resource_quota, difference if in_scope(resource_quota.spec.selectors, resource, old) else everything)
         for resource_quota in concerned
     ]
+
+
+def _check_covered(
+    quotas: Iterable[ResourceQuota],
+    concerned: Iterable[ResourceQuota],
+    attributes: Attributes,
+    now: float,
+    limited: Iterable[LimitedResource],
+) -> None:
+    """Refuse the request if it adds to something that takes a quota, and has none."""
+    resource, obj = attributes.resource.qualified, attributes.obj
+    usage = quota.usage(resource, obj, now)
+    if not _adds(usage, attributes, now):
+        return
+    covered = {name for found in concerned for name in quota.counted(resource, found.status.hard)}
+    if missing := names_without_quota(limited, resource, usage, covered):
+        raise attributes.forbidden(f"insufficient quota to consume: {','.join(missing)}")
+    covered_scopes = {scope.scope_name for found in quotas for scope in met(found.spec.selectors, resource, obj)}
+    scopes = (scope for each in limited for scope in met(each.scopes, resource, obj))
+    if uncovered := [scope for scope in scopes if scope.scope_name not in covered_scopes]:
+        raise Unknown(f"insufficient quota to match these scopes: {scopes_text(uncovered)}")
+
+
+def _adds(usage: Amounts, attributes: Attributes, now: float) -> bool:
+    """Whether the request uses more of anything than before it."""
+    old = attributes.old
+    if attributes.operation is Operation.CREATE or old is None or not metadata(old).get("resourceVersion"):
+        before: Amounts = {}
+    else:
+        before = quota.usage(attributes.resource.qualified, old, now)
+    return any(amount > ZERO for amount in quota.increase(usage, before).values())
 
 
 def _check_room(name: str, requested: Amounts, used: Amounts, hard: Amounts, attributes: Attributes) -> None:

@@ -6,13 +6,14 @@ import asyncio
 
 from fairlead.api.builtin import API_SERVICES
 from fairlead.client.webhooks import is_callable
-from fairlead.runtime.authority import Identity
+from fairlead.runtime.identity import Identity
 from fairlead.server.aggregation.availability import Availability
 from fairlead.server.aggregation.backends import Backends
 from fairlead.server.aggregation.descriptions import Description, Descriptions
 from fairlead.server.aggregation.registration import Registration
 from fairlead.server.aggregation.services import RemoteService, RemoteServices
 from fairlead.server.aggregation.trust import publish
+from fairlead.server.auth.front_proxy import FrontProxySettings
 from fairlead.server.nodes.resource_metrics import MeasuredKind
 from fairlead.server.registry.registry import Registry
 from fairlead.server.service_routes import routes
@@ -34,10 +35,17 @@ class Aggregator:
         """Make the APIServices of what this server serves itself."""
         await self._registration.settle()
 
-    async def identify(self, identity: Identity, name: str, authority: bytes, client_authority: bytes) -> None:
+    async def identify(
+        self,
+        identity: Identity,
+        name: str,
+        authority: bytes,
+        client_authority: bytes,
+        front_proxies: FrontProxySettings | None = None,
+    ) -> None:
         """From now on show this certificate, which has that common name, and tell everybody whom to believe."""
         self.backends.identity = identity
-        await publish(self._registry, client_authority, authority, name)
+        await publish(self._registry, client_authority, authority, name, front_proxies)
 
     async def run(self) -> None:
         """Keep them, and look at the others, until cancelled. In virtual time those have no time to answer."""

@@ -17,10 +17,10 @@ from urllib.parse import quote
 
 from fairlead.api.users import MASTERS, User
 from fairlead.caches import LruCache
-from fairlead.client.calls import Connections
+from fairlead.client.calls import Body, Connections
 from fairlead.client.tls import show, trusting, trusting_anybody
 from fairlead.client.webhooks import Route
-from fairlead.runtime.authority import Identity
+from fairlead.runtime.identity import Identity
 from fairlead.server.aggregation.services import RemoteService
 
 if TYPE_CHECKING:
@@ -51,9 +51,13 @@ class Backends:
     async def close(self) -> None:
         await self._connections.close()
 
-    def address(self, service: RemoteService) -> str:
+    def place(self, service: RemoteService) -> tuple[str, int]:
         """Where it listens now: host and port. ServiceError: nowhere."""
-        host, port = self._route(service.namespace, service.service, service.port)
+        return self._route(service.namespace, service.service, service.port)
+
+    def address(self, service: RemoteService) -> str:
+        """The same, as it stands in a URL."""
+        host, port = self.place(service)
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     def context(self, service: RemoteService) -> ssl.SSLContext:
@@ -74,7 +78,7 @@ class Backends:
         method: str,
         target: str,
         headers: Iterable[tuple[str, str]],
-        body: bytes | None = None,
+        body: Body = None,
     ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         """The answer to a request for this path and query, as far as its head."""
         from yarl import URL
@@ -90,7 +94,7 @@ class Backends:
         )
 
     def opened_at(
-        self, url: str, method: str, headers: Iterable[tuple[str, str]], body: bytes | None = None
+        self, url: str, method: str, headers: Iterable[tuple[str, str]], body: Body = None
     ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         """The same of whoever listens there; nobody asks who that is."""
         from yarl import URL
@@ -99,13 +103,14 @@ class Backends:
             method,
             URL(url, encoded=True),
             body,
-            context=self._anybody if url.startswith("https:") else None,
+            context=self.anybody if url.startswith("https:") else None,
             headers=headers,
             is_repeatable=method in _REPEATABLE,
         )
 
     @cached_property
-    def _anybody(self) -> ssl.SSLContext:
+    def anybody(self) -> ssl.SSLContext:
+        """How whoever answers is believed."""
         return trusting_anybody()
 
 

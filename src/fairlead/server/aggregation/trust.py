@@ -13,6 +13,7 @@ from fairlead.api.builtin import CONFIG_MAPS
 from fairlead.api.errors import AlreadyExists, NotFound
 from fairlead.api.objects import Obj
 from fairlead.server.aggregation.backends import EXTRA_PREFIX, GROUP_HEADER, UID_HEADER, USER_HEADER
+from fairlead.server.auth.front_proxy import FrontProxySettings
 from fairlead.server.context import INTERNAL
 from fairlead.server.registry.registry import Registry
 
@@ -20,16 +21,27 @@ NAMESPACE: Final = "kube-system"
 NAME: Final = "extension-apiserver-authentication"
 
 
-async def publish(registry: Registry, client_ca: bytes, front_proxy_ca: bytes, front_proxy: str) -> None:
-    """Write it, if it says something else. `front_proxy` is the common name that the certificate has."""
+async def publish(
+    registry: Registry,
+    client_ca: bytes,
+    front_proxy_ca: bytes,
+    front_proxy: str,
+    others: FrontProxySettings | None = None,
+) -> None:
+    """Write it, if it says something else. `front_proxy` is the common name that the certificate has.
+
+    `others` may say in whose name they ask as well; where they are anybody of their authority, no name is told.
+    """
+    more = others or FrontProxySettings(b"", ())
+    names = _list(front_proxy, *more.allowed_names) if others is None or more.allowed_names else "[]"
     data = {
         "client-ca-file": client_ca.decode(),
-        "requestheader-client-ca-file": front_proxy_ca.decode(),
-        "requestheader-allowed-names": _list(front_proxy),
-        "requestheader-username-headers": _list(USER_HEADER),
-        "requestheader-uid-headers": _list(UID_HEADER),
-        "requestheader-group-headers": _list(GROUP_HEADER),
-        "requestheader-extra-headers-prefix": _list(EXTRA_PREFIX),
+        "requestheader-client-ca-file": (front_proxy_ca + more.authorities).decode(),
+        "requestheader-allowed-names": names,
+        "requestheader-username-headers": _list(USER_HEADER, *more.username_headers),
+        "requestheader-uid-headers": _list(UID_HEADER, *more.uid_headers),
+        "requestheader-group-headers": _list(GROUP_HEADER, *more.group_headers),
+        "requestheader-extra-headers-prefix": _list(EXTRA_PREFIX, *more.extra_prefixes),
     }
     found = registry.find(CONFIG_MAPS.qualified, NAME, NAMESPACE)
     if found is None:
@@ -42,5 +54,9 @@ async def publish(registry: Registry, client_ca: bytes, front_proxy_ca: bytes, f
         await registry.guaranteed_update(CONFIG_MAPS.qualified, NAME, NAMESPACE, lambda obj: obj | {"data": data})
 
 
-def _list(text: str) -> str:
-    return json.dumps([text])
+def _list(*texts: str) -> str:
+    """Each once; names of headers have no case."""
+    found: dict[str, str] = {}
+    for text in texts:
+        found.setdefault(text.lower(), text)
+    return json.dumps([*found.values()])

@@ -6,23 +6,26 @@ Source: pkg/kubeapiserver/authenticator/config.go (1.36).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from cryptography import x509
+
 from fairlead.api.users import ADMIN, User
+from fairlead.client.reviews import ReviewService
 from fairlead.server.account_tokens import ISSUER, AccountTokens, Finder, TokenVerifier
-from fairlead.server.auth.authenticator import Authenticator, anonymous, shown_first
+from fairlead.server.auth.authenticator import Authenticator, anonymous, first_of, shown_first
 from fairlead.server.auth.bootstrap_tokens import bootstrap_tokens
 from fairlead.server.auth.certificates import CertificateAuthenticator
+from fairlead.server.auth.front_proxy import FrontProxy, FrontProxySettings
 from fairlead.server.auth.oidc.configuration import AuthenticationConfiguration, JwtIssuer, parsed
 from fairlead.server.auth.oidc.issuers import Issuers
 from fairlead.server.auth.oidc.keys import ALGORITHMS
 from fairlead.server.auth.reloading import follow
 from fairlead.server.auth.tokens import KnownTokens, TokenAuthenticator
-from fairlead.server.auth.webhooks.service import ReviewService
 from fairlead.server.auth.webhooks.tokens import TokenWebhook
 
 
@@ -62,6 +65,7 @@ class AuthenticationSettings:
     algorithms: tuple[str, ...] = ALGORITHMS
     file: AuthenticationFile | None = None
     webhook: TokenWebhookSettings | None = None
+    front_proxy: FrontProxySettings | None = None
 
 
 #: None but those.
@@ -77,8 +81,14 @@ class Authentication:
     """What tells who a client is."""
 
     def __init__(
-        self, settings: AuthenticationSettings, admin_token: str, accounts: AccountTokens, finder: Finder
+        self,
+        settings: AuthenticationSettings,
+        admin_token: str,
+        accounts: AccountTokens,
+        finder: Finder,
+        client_authority: Sequence[x509.Certificate] = (),
     ) -> None:
+        """`client_authority` signs the certificates of users, where front proxies have an authority of their own."""
         self._file = settings.file
         self._issuers = Issuers(settings.issuers, settings.algorithms)
         verifiers: list[TokenVerifier] = [KnownTokens({**settings.known_tokens, admin_token: ADMIN}), accounts]
@@ -91,11 +101,14 @@ class Authentication:
             self._webhook = TokenWebhook(ReviewService(webhook.kubeconfig), webhook.version, webhook.cache_seconds)
             verifiers.append(self._webhook)
         bearer = TokenAuthenticator(*verifiers)
-        others: list[Authenticator] = [CertificateAuthenticator()]
+        front_proxy = settings.front_proxy
+        others: list[Authenticator] = [CertificateAuthenticator(client_authority if front_proxy else ())]
         if settings.anonymous is not None:
             others.append(anonymous(settings.anonymous.paths))
         self.verify_token: TokenVerifier = bearer.verify
         self.authenticate: Authenticator = shown_first(bearer, *others)
+        if front_proxy is not None:
+            self.authenticate = first_of(FrontProxy(front_proxy), self.authenticate)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

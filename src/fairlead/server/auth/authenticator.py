@@ -6,8 +6,8 @@ Source: pkg/kubeapiserver/authenticator/config.go (1.36).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from fairlead.api.users import ANONYMOUS, UNAUTHENTICATED, User
@@ -25,12 +25,19 @@ class Credentials:
     transport: asyncio.BaseTransport
     #: What is asked for, without its query: some paths are open to everybody.
     path: str = ""
+    #: All headers, of which some may come more than once.
+    every_header: Sequence[tuple[bytes, bytes]] = ()
+    #: A token that is shown among the protocols of a WebSocket.
+    protocol_token: str = ""
+    #: Names of headers that have said who it is: what the request goes on to must not read them.
+    used: set[bytes] = field(default_factory=set)
 
     @property
     def bearer_token(self) -> str:
         """The bearer token that is shown; "" without one. Another scheme of `Authorization` is none."""
         scheme, _, rest = self.headers.get(b"authorization", b"").strip().partition(b" ")
-        return rest.split(b" ", 1)[0].decode("latin-1") if scheme.lower() == b"bearer" else ""
+        token = rest.split(b" ", 1)[0].decode("latin-1") if scheme.lower() == b"bearer" else ""
+        return token or self.protocol_token
 
 
 #: Who it is; None: nobody we know.
@@ -48,6 +55,18 @@ def shown_first(bearer: Authenticator, *others: Authenticator) -> Authenticator:
             return await bearer(credentials)
         for other in others:
             if (user := await other(credentials)) is not None:
+                return user
+        return None
+
+    return authenticate
+
+
+def first_of(*authenticators: Authenticator) -> Authenticator:
+    """Who is known by one of them, asked in this order."""
+
+    async def authenticate(credentials: Credentials) -> User | None:
+        for each in authenticators:
+            if (user := await each(credentials)) is not None:
                 return user
         return None
 

@@ -14,12 +14,12 @@ from typing import Final
 
 from fairlead.api.roles import PolicyRule
 from fairlead.api.users import User
+from fairlead.client.reviews import SECONDS, ReviewService
 from fairlead.server.access import AccessRequest, Authorizer, Decision, UserRules, Verdict
 from fairlead.server.auth.authorization_configuration import WEBHOOK, AuthorizerConfiguration, parsed
 from fairlead.server.auth.authorizer import Authorizers, LocalAuthorizer
 from fairlead.server.auth.reloading import follow
 from fairlead.server.auth.webhooks.access import AccessWebhook
-from fairlead.server.auth.webhooks.service import SECONDS, ReviewService
 
 _EVERYTHING: Final = (
     PolicyRule(verbs=("*",), api_groups=("*",), resources=("*",)),

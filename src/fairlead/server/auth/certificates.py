@@ -5,12 +5,16 @@ from __future__ import annotations
 
 import os
 import ssl
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from cryptography import x509
+
 from fairlead.api.users import ADMIN, MASTERS, User
-from fairlead.runtime.authority import Authority, Identity, key_pem
+from fairlead.runtime.authority import Authority, key_pem
+from fairlead.runtime.identity import Identity
 from fairlead.runtime.tls import server_context
 from fairlead.runtime.tls_peers import TlsPeers
 from fairlead.server.auth.authenticator import Credentials
@@ -72,11 +76,15 @@ class Pki:
         """The authority with its key; OSError and ValueError if it is not what we have made."""
         return Authority.load(self.ca_certificate.read_bytes(), (self.folder / "ca.key").read_bytes())
 
-    def context(self) -> ssl.SSLContext:
-        """How the server speaks TLS. A client may show a certificate of our authority; any other ends the handshake."""
+    def context(self, front_proxies: bytes = b"") -> ssl.SSLContext:
+        """How the server speaks TLS. A client may show a certificate of our authority, or of that for front proxies
+        (PEM); any other ends the handshake.
+        """
         context = server_context()
         context.load_cert_chain(self.server_certificate, self.server_key)
         context.load_verify_locations(self.ca_certificate)
+        if front_proxies:
+            context.load_verify_locations(cadata=front_proxies.decode("latin-1"))
         context.verify_mode = ssl.CERT_OPTIONAL
         return context
 
@@ -132,10 +140,10 @@ def _server(authority: Authority) -> Identity:
 
 
 class CertificateAuthenticator:
-    """Lets in whoever has shown a client certificate."""
+    """Lets in whoever has shown a client certificate; one of these issuers, where TLS trusts others as well."""
 
-    def __init__(self) -> None:
-        self._peers = TlsPeers()
+    def __init__(self, issuers: Sequence[x509.Certificate] = ()) -> None:
+        self._peers = TlsPeers(issuers)
 
     async def __call__(self, credentials: Credentials) -> User | None:
         return self._peers.user(credentials.transport)

@@ -28,6 +28,7 @@ from fairlead.server.http.forwarding import Forwarder
 from fairlead.server.http.health import Health, Progress
 from fairlead.server.http.request import Request
 from fairlead.server.http.resources import ResourceHandlers
+from fairlead.server.http.tunnel import Tunnels
 from fairlead.server.metrics.requests import Endpoint, note_waits
 from fairlead.server.registry.registry import Registry
 
@@ -52,8 +53,9 @@ class Application:
         tracing: Tracing | None = None,
     ) -> None:
         self._progress = progress or Progress()
-        self._forwarder = Forwarder()
-        self._resources = ResourceHandlers(registry, self._forwarder, aggregator.backends if aggregator else None)
+        self._forwarder, self._tunnels = Forwarder(), Tunnels()
+        backends = aggregator.backends if aggregator else None
+        self._resources = ResourceHandlers(registry, self._forwarder, self._tunnels, backends)
         self._metrics = registry.metrics
         health = Health(registry, self._progress)
         services = Services(
@@ -65,6 +67,7 @@ class Application:
             Debug(registry, fairness),
             self._metrics,
             self._forwarder,
+            self._tunnels,
             fairness,
             auditor,
             aggregator,
@@ -76,7 +79,7 @@ class Application:
         """End every watch: the listener is about to stop."""
         self._progress.is_stopping = True
         self._resources.streams.close()
-        self._resources.tunnels.close()
+        self._tunnels.close()
         self._forwarder.close()
 
     def note_failed_handshake(self) -> None:

@@ -26,20 +26,23 @@ from fairlead.api.errors import (
     Unauthorized,
     Unknown,
 )
+from fairlead.api.users import User
 from fairlead.golang.quoting import go_quote
 from fairlead.runtime.clock import stopwatch
 from fairlead.runtime.http.exchange import Receive
 from fairlead.runtime.http.protocol import ON_AUTHENTICATED, TRANSPORT
+from fairlead.runtime.http.upgrading import UPGRADE, Upgrade
 from fairlead.runtime.tracing import step
 from fairlead.runtime.watchdog import working_on
 from fairlead.server.access import Authorizer, Decision, Verdict, check
 from fairlead.server.aggregation.aggregator import Aggregator
 from fairlead.server.audit.auditor import Auditor
+from fairlead.server.auth import websocket_tokens
 from fairlead.server.auth.authenticator import ANONYMOUS_USER, Authenticator, Credentials
 from fairlead.server.auth.impersonation import impersonated, wanted_user
 from fairlead.server.fairness.fairness import Fairness, Rejected
 from fairlead.server.fairness.flows import Flow
-from fairlead.server.http import aggregated, measuring
+from fairlead.server.http import aggregated, measuring, node_proxy, pod_proxy
 from fairlead.server.http.answers import Answer, Headers
 from fairlead.server.http.audit import begin, begin_of_stranger
 from fairlead.server.http.authorization import access_request, runs_long
@@ -49,6 +52,7 @@ from fairlead.server.http.forwarding import Forwarder
 from fairlead.server.http.health import HEALTH_PATHS, Health
 from fairlead.server.http.request import REQUEST_SECONDS, Request
 from fairlead.server.http.resources import ResourceHandlers
+from fairlead.server.http.tunnel import Tunnels
 from fairlead.server.metrics import ServerMetrics
 from fairlead.server.metrics.access import ALLOWED, DENIED, ERROR, NO_OPINION
 
@@ -74,8 +78,9 @@ class Services:
     health: Health
     debug: Debug
     metrics: ServerMetrics
-    #: The requests that others answer.
+    #: The requests that others answer, in this protocol and in others.
     forwarder: Forwarder
+    tunnels: Tunnels
     #: None: nobody has to wait.
     fairness: Fairness | None = None
     #: None: there is no audit log.
@@ -150,9 +155,7 @@ async def bound(services: Services, proceed: Handler, request: Request) -> Answe
 async def authenticate(services: Services, proceed: Handler, request: Request) -> Answer | None:
     """Set the user of the request; 401 without one."""
     began = stopwatch()
-    if request.count(b"authorization") <= 1:
-        shown = Credentials(request.headers, request.scope[TRANSPORT], request.path)
-        request.user = await services.authenticate(shown)
+    request.user = await _who(services.authenticate, request)
     if request.user is None:
         services.metrics.access.refused(stopwatch() - began, has_credentials=b"authorization" in request.headers)
         if services.auditor is not None:
@@ -164,6 +167,24 @@ async def authenticate(services: Services, proceed: Handler, request: Request) -
     request.requester = request.user
     request.read_query()
     return await proceed(request)
+
+
+async def _who(authenticate: Authenticator, request: Request) -> User | None:
+    """Who sends it. What has shown that, and is not for whoever it goes on to, is taken out of its headers."""
+    if request.count(b"authorization") > 1:
+        return None
+    headers, token = request.scope["headers"], ""
+    upgrade: Upgrade | None = request.scope.get(UPGRADE)
+    if upgrade is not None and upgrade.speaks("websocket"):
+        try:
+            token, headers = websocket_tokens.taken_out(headers)
+        except websocket_tokens.BadProtocols:
+            return None
+    shown = Credentials(request.headers, request.scope[TRANSPORT], request.path, headers, token)
+    user = await authenticate(shown)
+    if token or shown.used:
+        request.replace_headers([header for header in headers if header[0] not in shown.used])
+    return user
 
 
 async def trace(services: Services, proceed: Handler, request: Request) -> Answer | None:
@@ -224,12 +245,24 @@ def _result(verdict: Verdict) -> str:
 
 
 async def receive(services: Services, proceed: Handler, request: Request) -> Answer | None:
-    """Read the body."""
+    """Read the body, unless it is for somebody else, who gets it as it comes."""
+    if request.method not in ("POST", "PUT", "PATCH", "DELETE"):
+        return await proceed(request)
+    if _is_for_others(services, request):
+        request.has_unread_body = True
+        return await proceed(request)
     is_watch = request.is_watch or request.info.is_watch_path
     seconds = REQUEST_SECONDS if is_watch else request.timeout()  # a watch has timeoutSeconds
-    if request.method in ("POST", "PUT", "PATCH", "DELETE"):
-        request.body = await _body(request.receive, seconds)
+    request.body = await _body(request.receive, seconds)
     return await proceed(request)
+
+
+def _is_for_others(services: Services, request: Request) -> bool:
+    """Whether what is answered is what another server says."""
+    info, aggregator = request.info, services.aggregator
+    if aggregator is not None and aggregated.service_for(aggregator, info.path) is not None:
+        return True
+    return pod_proxy.is_proxied(info) or node_proxy.is_proxied(info)
 
 
 async def take_turn(services: Services, proceed: Handler, request: Request) -> Answer | None:
@@ -271,7 +304,7 @@ async def dispatch(services: Services, proceed: Handler, request: Request) -> An
     working_on("apiserver", f"{request.method} {info.path}")
     aggregator = services.aggregator
     if aggregator is not None and (service := aggregated.service_for(aggregator, info.path)) is not None:
-        return await aggregated.answer(aggregator, services.forwarder, service, request)
+        return await aggregated.answer(aggregator, services.forwarder, services.tunnels, service, request)
     if info.resource:
         return await services.resources.answer(request)
     measuring.count_path(services.metrics.requests, request)

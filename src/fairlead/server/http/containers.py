@@ -20,6 +20,7 @@ from fairlead.api.builtin import PODS
 from fairlead.api.errors import ApiError, BadRequest, InternalError, NotFound, class_of
 from fairlead.api.objects import Obj
 from fairlead.api.pod_log_options import PodLogOptions
+from fairlead.client.calls import Body
 from fairlead.golang.numbers import parse_bool
 from fairlead.server.access import check
 from fairlead.server.http.answers import Answer
@@ -28,7 +29,7 @@ from fairlead.server.http.connecting import connect_options
 from fairlead.server.http.forwarding import Forwarder, Unreachable
 from fairlead.server.http.request import Request
 from fairlead.server.http.request_info import RequestInfo
-from fairlead.server.http.tunnel import Tunnels
+from fairlead.server.http.tunnel import Tunnels, to_kubelet
 from fairlead.server.nodes.kubelets import Kubelet, Kubelets
 from fairlead.server.registry.registry import Registry
 
@@ -77,7 +78,8 @@ async def answer(registry: Registry, forwarder: Forwarder, tunnels: Tunnels, req
         raise BadRequest(_NOT_SIMULATED[info.resource, info.subresource])
     kubelets = registry.agents.kubelets
     if info.subresource != "log":
-        return await tunnels.run(request, kubelets, kubelet, _target_of_streams(request, container))
+        destination = to_kubelet(kubelets, kubelet, _target_of_streams(request, container))
+        return await tunnels.run(request, destination)
     opening = partial(_opened, kubelets, kubelet, _target_of_log(request, container), request)
     try:
         await forwarder.run(request, opening, host=kubelet.host, seconds=0)
@@ -140,10 +142,10 @@ def _quoted_url(kubelet: Kubelet, request: Request, container: str) -> str:
 
 
 def _opened(
-    kubelets: Kubelets, kubelet: Kubelet, target: str, request: Request, headers: list[tuple[str, str]]
+    kubelets: Kubelets, kubelet: Kubelet, target: str, request: Request, headers: list[tuple[str, str]], body: Body
 ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
     is_verified = not request.flag("insecureSkipTLSVerifyBackend")
-    return _checked(kubelets.opened(kubelet, "GET", target, headers, is_verified=is_verified))
+    return _checked(kubelets.opened(kubelet, "GET", target, headers, body, is_verified=is_verified))
 
 
 @asynccontextmanager

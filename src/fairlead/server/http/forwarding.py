@@ -1,6 +1,7 @@
 """Hands a request on to another server, and its answer back while it comes: lists, watches, whatever it is.
 
-Nothing is gathered: a piece is read when the client has taken the one before. Whoever goes ends the other side, too.
+Nothing is gathered, of the body neither: a piece is read when the one before has been taken. Whoever goes ends the
+other side, too. Who sends a body holds no seat.
 Source: net/http/httputil/reverseproxy.go, apimachinery `util/proxy` (1.36).
 """
 
@@ -8,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
-from fairlead.client.calls import why
+from fairlead.client.calls import Body, why
 from fairlead.runtime.http.exchange import framing
 from fairlead.runtime.http.pieces import Pace
 from fairlead.runtime.http.protocol import TRANSPORT
@@ -35,8 +36,8 @@ _KEPT_BACK_PREFIXES: Final = (b"impersonate-", b"x-remote-")
 _MADE_ANEW: Final = frozenset(b"audit-id content-length date".split())
 _BODILESS: Final = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
 
-#: Opens the way to the other server, given the headers of the request.
-Opening = Callable[[list[tuple[str, str]]], AbstractAsyncContextManager["aiohttp.ClientResponse"]]
+#: Opens the way to the other server, given the headers of the request and its body.
+Opening = Callable[[list[tuple[str, str]], Body], AbstractAsyncContextManager["aiohttp.ClientResponse"]]
 
 #: What becomes of the headers of the answer.
 Revision = Callable[[Headers], Headers]
@@ -75,8 +76,10 @@ class Forwarder:
         """
         is_long = request.is_watch or request.info.is_watch_path
         is_long = is_long or (request.asked is not None and runs_long(request.asked))
-        relay = asyncio.create_task(_relay(request, opening, host, None if is_long else seconds, revise))
-        leaving = asyncio.create_task(_until_gone(request, relay))
+        upload = _Upload(request)
+        relay = asyncio.create_task(_relay(request, upload, opening, host, None if is_long else seconds, revise))
+        upload.on_gone = relay.cancel
+        leaving = asyncio.create_task(_until_gone(request, upload))
         self._open.add(relay)
         try:
             await asyncio.wait([relay])
@@ -93,18 +96,60 @@ class Forwarder:
             request.scope[TRANSPORT].abort()
 
 
-async def _until_gone(request: Request, relay: asyncio.Task[None]) -> None:
+class _Upload:
+    """The body of a request, which is read as fast as the other server takes it."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        is_chunked = b"transfer-encoding" in request.headers
+        self._length = b"" if is_chunked else request.headers.get(b"content-length", b"")
+        self._is_there = request.has_unread_body and (is_chunked or self._length.strip(b"0") != b"")
+        self.is_over = asyncio.Event()
+        #: Called when the client goes.
+        self.on_gone: Callable[[], object] = lambda: None
+        if not self._is_there:
+            self.is_over.set()
+
+    @property
+    def headers(self) -> list[tuple[str, str]]:
+        """How long it is, if the client has said that."""
+        return [("Content-Length", self._length.decode("ascii"))] if self._is_there and self._length else []
+
+    @property
+    def body(self) -> Body:
+        return self._pieces() if self._is_there else self._request.body or None
+
+    async def _pieces(self) -> AsyncIterator[bytes]:
+        more = True
+        while more:
+            message = await self._request.receive()
+            if message["type"] == "http.disconnect":
+                self.on_gone()
+                raise ConnectionError("the client has gone")
+            more = message["more_body"]
+            if message["body"]:
+                yield message["body"]
+        self.is_over.set()
+
+
+async def _until_gone(request: Request, upload: _Upload) -> None:
+    await upload.is_over.wait()
     while (await request.receive())["type"] != "http.disconnect":
         pass
-    relay.cancel()
+    upload.on_gone()
 
 
-async def _relay(request: Request, opening: Opening, host: str, seconds: float | None, revise: Revision | None) -> None:
+async def _relay(
+    request: Request, upload: _Upload, opening: Opening, host: str, seconds: float | None, revise: Revision | None
+) -> None:
     import aiohttp
 
     pace = Pace(request.scope)
+    headers, body = [*forwarded(request), *upload.headers], upload.body
+    if request.has_unread_body:
+        request.on_begun()
     try:
-        async with asyncio.timeout(seconds), opening(list(forwarded(request))) as response:
+        async with asyncio.timeout(seconds), opening(headers, body) as response:
             await _begin(request, response, revise)
             async for piece in response.content.iter_any():
                 if not await pace.ready():

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 from fairlead.api.builtin import NODES
 from fairlead.api.errors import ApiError, InternalError, ServiceUnavailable
-from fairlead.runtime.http.upgrading import UPGRADE
+from fairlead.client.calls import Body
 from fairlead.server.http.answers import Answer
 from fairlead.server.http.forwarding import Forwarder, Unreachable
 from fairlead.server.http.request import Request
 from fairlead.server.http.request_info import RequestInfo
-from fairlead.server.http.tunnel import Tunnels
+from fairlead.server.http.tunnel import Tunnels, to_kubelet, wants_tunnel
 from fairlead.server.nodes.addresses import ReachableNode
 from fairlead.server.nodes.kubelets import Kubelet, Kubelets
 from fairlead.server.registry.registry import Registry
@@ -64,11 +64,11 @@ async def _forwarded(
     target = f"/{b''.join(parts[_PARTS:]).decode('ascii')}"
     if query := request.scope["query_string"]:
         target += f"?{query.decode('ascii')}"
-    if UPGRADE in request.scope:
-        return await tunnels.run(request, kubelets, kubelet, target)
+    if wants_tunnel(request):
+        return await tunnels.run(request, to_kubelet(kubelets, kubelet, target))
 
-    def opening(headers: list[tuple[str, str]]) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
-        return kubelets.opened(kubelet, request.method, target, headers, request.body or None)
+    def opening(headers: list[tuple[str, str]], body: Body) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        return kubelets.opened(kubelet, request.method, target, headers, body)
 
     try:
         await forwarder.run(request, opening, host=kubelet.host, seconds=0)

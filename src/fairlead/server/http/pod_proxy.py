@@ -18,6 +18,7 @@ import msgspec
 from fairlead.api.builtin import ENDPOINTS, PODS, SERVICES
 from fairlead.api.errors import ApiError, BadRequest, NotFound, ServiceUnavailable
 from fairlead.api.meta import View
+from fairlead.client.calls import Body
 from fairlead.golang.quoting import go_quote
 from fairlead.runtime import rng
 from fairlead.server.aggregation.backends import Backends
@@ -25,6 +26,7 @@ from fairlead.server.http.answers import Answer, Headers
 from fairlead.server.http.forwarding import Forwarder, Unreachable
 from fairlead.server.http.request import Request
 from fairlead.server.http.request_info import RequestInfo
+from fairlead.server.http.tunnel import Destination, Tunnels, connect, wants_tunnel
 from fairlead.server.registry.registry import Registry
 
 if TYPE_CHECKING:
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 
 _SCHEMES: Final = ("", "http", "https")
 _DEFAULT_PORTS: Final = {"http": "80", "https": "443"}
+_LAST_PORT: Final = 65_535
+_LONGEST_PORT: Final = 5
 #: How often a path is divided before what follows `proxy`: /api/v1/namespaces/NS/RESOURCE/NAME/proxy/…
 _PARTS: Final = 8
 
@@ -106,7 +110,7 @@ def is_proxied(info: RequestInfo) -> bool:
 
 
 async def answer(
-    registry: Registry, backends: Backends | None, forwarder: Forwarder, request: Request
+    registry: Registry, backends: Backends | None, forwarder: Forwarder, tunnels: Tunnels, request: Request
 ) -> Answer | None:
     """What listens there says."""
     info = request.info
@@ -116,12 +120,18 @@ async def answer(
     if len(parts) <= _PARTS and request.method in ("GET", "HEAD"):
         return _to_root(request)
     scheme = scheme or "http"
-    address = f"{_in_url(host)}:{port or _DEFAULT_PORTS[scheme]}"
+    number = _number(port or _DEFAULT_PORTS[scheme])
+    address = f"{_in_url(host)}:{number}"
     if backends is None or await registry.agents.is_simulated(pod.spec.node_name):
         raise _unreachable(f"dial tcp {address}: connect: connection refused")
-    url = f"{scheme}://{address}/{b''.join(parts[_PARTS:]).decode('ascii')}"
+    target = f"/{b''.join(parts[_PARTS:]).decode('ascii')}"
     if query := request.scope["query_string"]:
-        url += f"?{query.decode('ascii')}"
+        target += f"?{query.decode('ascii')}"
+    if wants_tunnel(request):
+        context = backends.anybody if scheme == "https" else None
+        dial = partial(connect, host, number, context)
+        return await tunnels.run(request, Destination(dial, address, _host(request), target, _uri(request)))
+    url = f"{scheme}://{address}{target}"
     root = "/".join(part.decode("ascii") for part in parts[:_PARTS])
     opening = partial(_opened, backends, url, request)
     try:
@@ -132,12 +142,20 @@ async def answer(
 
 
 def _opened(
-    backends: Backends, url: str, request: Request, headers: list[tuple[str, str]]
+    backends: Backends, url: str, request: Request, headers: list[tuple[str, str]], body: Body
 ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
-    path = request.scope["raw_path"].decode("ascii")
-    host = request.headers.get(b"host", b"").decode("latin-1")
-    whole = [*headers, ("Host", host), ("X-Forwarded-Uri", path)]
-    return backends.opened_at(url, request.method, whole, request.body or None)
+    whole = [*headers, ("Host", _host(request)), *_uri(request)]
+    return backends.opened_at(url, request.method, whole, body)
+
+
+def _host(request: Request) -> str:
+    """How the client calls this server."""
+    return request.headers.get(b"host", b"").decode("latin-1")
+
+
+def _uri(request: Request) -> tuple[tuple[str, str], ...]:
+    """What it asked for, for whoever makes links."""
+    return (("X-Forwarded-Uri", request.scope["raw_path"].decode("ascii")),)
 
 
 def _of_pod(registry: Registry, info: RequestInfo) -> tuple[str, str, str, _Pod]:
@@ -217,6 +235,15 @@ def _parts_of(info: RequestInfo) -> tuple[str, str, str]:
     return found
 
 
+def _number(port: str) -> int:
+    """The number of a port. Anything else would make another URL of it: `80@elsewhere`."""
+    if not (port.isascii() and port.isdigit()):
+        raise _unreachable(f"dial tcp: lookup tcp/{port}: unknown port")
+    if len(port) > _LONGEST_PORT or int(port) > _LAST_PORT:
+        raise _unreachable(f"dial tcp: address {port}: invalid port")
+    return int(port)
+
+
 def _is_allowed(text: str) -> bool:
     """Go's `IsGlobalUnicast`: nobody gets at this machine itself like that."""
     try:
@@ -244,7 +271,7 @@ def _to_root(request: Request) -> Answer:
 
 def _revised(root: str, address: str, request: Request, headers: Headers) -> Headers:
     """Redirects within the other server lead through this one."""
-    hosts = ("", address, request.headers.get(b"host", b"").decode("latin-1"))
+    hosts = ("", address, _host(request))
     return [(name, _redirect(root, hosts, value) if name == b"location" else value) for name, value in headers]
 
 

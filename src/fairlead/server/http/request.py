@@ -63,6 +63,8 @@ class Request:
     queries: dict[str, list[str]] = field(default_factory=dict)
     query: dict[str, str] = field(default_factory=dict)
     body: bytes = b""
+    #: Whether its body is still to come: whoever answers reads it.
+    has_unread_body: bool = False
     #: What was asked of authorization.
     asked: AccessRequest | None = None
     #: Headers of the answer, whatever it is.
@@ -83,6 +85,10 @@ class Request:
         if len(headers) == len(self.headers):  # each once, as nearly always
             return int(header in self.headers)
         return sum(name == header for name, _ in headers)
+
+    def replace_headers(self, headers: list[tuple[bytes, bytes]]) -> None:
+        """From now on it has these."""
+        self.scope["headers"], self.headers = headers, dict(reversed(headers))
 
     @property
     def method(self) -> str:

@@ -48,11 +48,12 @@ _ON_COLLECTIONS = frozenset({"POST"})
 class ResourceHandlers:
     """Answers requests for resource paths."""
 
-    def __init__(self, registry: Registry, forwarder: Forwarder, backends: Backends | None = None) -> None:
-        self._registry = registry
+    def __init__(
+        self, registry: Registry, forwarder: Forwarder, tunnels: Tunnels, backends: Backends | None = None
+    ) -> None:
+        self._registry, self._tunnels = registry, tunnels
         self._forwarder, self._backends = forwarder, backends
         self.streams = Streams(registry.metrics.watches)
-        self.tunnels = Tunnels()
 
     def count(self, request: Request) -> int:
         """About how many objects the request will list."""
@@ -82,11 +83,11 @@ class ResourceHandlers:
         measuring.count_resource(self._registry.metrics.requests, request, version.resource)
         await connecting.admit(self._registry, request, version.resource)
         if node_proxy.is_proxied(info):
-            return await node_proxy.answer(self._registry, self._forwarder, self.tunnels, request)
+            return await node_proxy.answer(self._registry, self._forwarder, self._tunnels, request)
         if pod_proxy.is_proxied(info):
-            return await pod_proxy.answer(self._registry, self._backends, self._forwarder, request)
+            return await pod_proxy.answer(self._registry, self._backends, self._forwarder, self._tunnels, request)
         if containers.is_of_container(info):
-            return await containers.answer(self._registry, self._forwarder, self.tunnels, request)
+            return await containers.answer(self._registry, self._forwarder, self._tunnels, request)
         if version.deprecation:
             request.warnings.append(version.deprecation)
             if request.audit is not None:

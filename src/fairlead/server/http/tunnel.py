@@ -1,4 +1,4 @@
-"""A request for another protocol, handed on to a kubelet as it is: once that agrees, bytes go both ways, unread.
+"""A request for another protocol, handed on to another server as it is: once that agrees, bytes go both ways, unread.
 
 Nothing is gathered: a side that does not read makes the other wait. Whoever goes ends both.
 Source: apimachinery `util/proxy/upgradeaware.go` (1.36).
@@ -7,12 +7,17 @@ Source: apimachinery `util/proxy/upgradeaware.go` (1.36).
 from __future__ import annotations
 
 import asyncio
+import re
+import ssl
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Final
 
 import httptools
 
 from fairlead.api.errors import BadRequest, InternalError
-from fairlead.runtime.http.upgrading import UPGRADE, Upgrade
+from fairlead.golang.quoting import go_quote
+from fairlead.runtime.http.upgrading import UPGRADE, Streams, Upgrade
 from fairlead.runtime.streaming.duplex import Connection, copy
 from fairlead.server.http.answers import Answer
 from fairlead.server.http.forwarding import forwarded
@@ -22,8 +27,43 @@ from fairlead.server.nodes.kubelets import Kubelet, Kubelets
 _SWITCHED: Final = 101
 _MOST_HEAD_BYTES: Final = 64 << 10
 _MOST_REFUSAL_BYTES: Final = 64 << 10
-#: How long the kubelet may take to agree or refuse.
+#: How long the other server may take to be there, and to agree or refuse.
+_CONNECT_SECONDS: Final = 10.0
 _ANSWER_SECONDS: Final = 30.0
+#: The protocols for which a connection is handed over. Who wishes for another one (`h2c`) is answered in this one.
+_HANDED_OVER: Final = ("websocket", "SPDY/3.1")
+_ENDS_LINE: Final = re.compile("[\x00\r\n]").search
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where a tunnel leads."""
+
+    connect: Callable[[], Awaitable[Streams]]
+    #: Where that is, and the `Host` under which the other server knows itself.
+    address: str
+    host: str
+    #: Path and query.
+    target: str
+    #: What it is told beside what the client says.
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+def to_kubelet(kubelets: Kubelets, kubelet: Kubelet, target: str) -> Destination:
+    return Destination(lambda: kubelets.connect(kubelet), kubelet.authority, kubelet.authority, target)
+
+
+async def connect(host: str, port: int, context: ssl.SSLContext | None, server_name: str | None = None) -> Streams:
+    """A connection of one's own. OSError or TimeoutError: there is none."""
+    async with asyncio.timeout(_CONNECT_SECONDS):
+        name = server_name if context is not None else None
+        return await asyncio.open_connection(host, port, ssl=context, server_hostname=name)
+
+
+def wants_tunnel(request: Request) -> bool:
+    """Whether the client wishes for a protocol of which nothing is read here."""
+    upgrade: Upgrade | None = request.scope.get(UPGRADE)
+    return upgrade is not None and any(map(upgrade.speaks, _HANDED_OVER))
 
 
 class Tunnels:
@@ -37,23 +77,26 @@ class Tunnels:
         for task in self._open:
             task.cancel()
 
-    async def run(self, request: Request, kubelets: Kubelets, kubelet: Kubelet, target: str) -> Answer | None:
-        """What the kubelet says; None: it agreed, and all is over."""
+    async def run(self, request: Request, destination: Destination) -> Answer | None:
+        """What the other server says; None: it agreed, and all is over. InternalError: it is not there."""
         upgrade: Upgrade | None = request.scope.get(UPGRADE)
         if upgrade is None:
             raise BadRequest("Upgrade request required")
+        _check_bodiless(request)
+        head = _head(request, upgrade, destination)
         try:
-            backend = Connection(*await kubelets.connect(kubelet))
+            backend = Connection(*await destination.connect())
         except OSError as error:
-            raise InternalError(f"error dialing backend: {_why(kubelet, error)}") from None
+            raise InternalError(f"error dialing backend: {_why(destination.address, error)}") from None
         try:
-            await backend.write(_head(request, upgrade, kubelet, target))
+            await backend.write(head)
             answer = await _first_answer(backend)
             if answer.code != _SWITCHED:
                 return Answer(answer.code, bytes(answer.body), answer.media_type)
             request.is_streamed = True
             if request.audit is not None:
                 request.audit.answers_code(_SWITCHED)
+            request.on_begun()
             client = Connection(*upgrade.take())
             await client.write(answer.raw)
             await self._pump(client, backend)
@@ -79,11 +122,23 @@ class Tunnels:
             await client.close()
 
 
-def _head(request: Request, upgrade: Upgrade, kubelet: Kubelet, target: str) -> bytes:
-    lines = [f"{request.method} {target} HTTP/1.1", f"Host: {kubelet.authority}"]
+def _check_bodiless(request: Request) -> None:
+    """What nobody has read would be taken for the other protocol."""
+    headers, is_unread = request.headers, request.has_unread_body or request.method in ("GET", "HEAD")
+    if is_unread and (b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"):
+        raise BadRequest("a request for another protocol has no body")
+
+
+def _head(request: Request, upgrade: Upgrade, destination: Destination) -> bytes:
+    """Names of users may come from anywhere: none of them ends its line."""
+    for name, value in destination.headers:
+        if _ENDS_LINE(value):
+            raise InternalError(f"net/http: invalid header field value for {go_quote(name)}")
+    lines = [f"{request.method} {destination.target} HTTP/1.1", f"Host: {destination.host}"]
     lines += [f"{name}: {value}" for name, value in forwarded(request)]
     lines += ["Connection: Upgrade", f"Upgrade: {upgrade.wished}", "Content-Length: 0"]
-    return "\r\n".join([*lines, "", ""]).encode("latin-1")
+    told = "".join(f"{name}: {value}\r\n" for name, value in destination.headers)
+    return b"".join(("".join(f"{line}\r\n" for line in lines).encode("latin-1"), told.encode(), b"\r\n"))
 
 
 class _Answer:
@@ -102,7 +157,7 @@ class _Answer:
 
     def feed(self, data: bytes) -> None:
         if len(self.raw) + len(data) > _MOST_HEAD_BYTES + _MOST_REFUSAL_BYTES:
-            raise ConnectionError("the answer of the kubelet is too long")
+            raise ConnectionError("the answer of the other server is too long")
         self.raw += data
         try:
             self._parser.feed_data(data)
@@ -138,7 +193,7 @@ async def _first_answer(backend: Connection) -> _Answer:
     return answer
 
 
-def _why(kubelet: Kubelet, error: OSError) -> str:
+def _why(address: str, error: OSError) -> str:
     if isinstance(error, ConnectionRefusedError):
-        return f"dial tcp {kubelet.authority}: connect: connection refused"
-    return str(error) or f"dial tcp {kubelet.authority}: i/o timeout"
+        return f"dial tcp {address}: connect: connection refused"
+    return str(error) or f"dial tcp {address}: i/o timeout"

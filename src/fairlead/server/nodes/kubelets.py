@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Final
 
 from fairlead.api.encoded import Encoded
 from fairlead.caches import LruCache
-from fairlead.client.calls import CallError, Connections
+from fairlead.client.calls import Body, CallError, Connections
 from fairlead.client.tls import show, trusting, trusting_anybody
 from fairlead.node.stats.measurements import NodeMeasurements
-from fairlead.runtime.authority import Identity
 from fairlead.runtime.clock import monotonic
+from fairlead.runtime.identity import Identity
 from fairlead.server.nodes.addresses import ReachableNode
 from fairlead.server.nodes.stats_summary import measurements
 
@@ -84,7 +84,7 @@ class Kubelets:
         method: str,
         target: str,
         headers: Iterable[tuple[str, str]],
-        body: bytes | None = None,
+        body: Body = None,
         *,
         is_verified: bool = True,
     ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:

@@ -33,7 +33,7 @@ _NANOS: Final = 10**9
 _DAEMON_SHARES: Final = 1024
 #: How many steps a counter is integrated in, and how long one is at least.
 _MOST_STEPS: Final = 60
-_STEP_SECONDS: Final = 1.0
+_STEP_SECONDS: Final = 0.25
 #: How often a rate is sampled in its window.
 _SAMPLES: Final = 5
 

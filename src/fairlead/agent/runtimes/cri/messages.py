@@ -68,9 +68,14 @@ class RuntimeFeatures(Message, frozen=True):
     supplemental_groups_policy: Annotated[bool, 1] = False
 
 
+class RuntimeHandler(Message, frozen=True):
+    name: Annotated[str, 1] = ""
+
+
 class StatusResponse(Message, frozen=True):
     status: Annotated[RuntimeStatus, 1] = RuntimeStatus()
     info: Annotated[dict[str, str], 2] = {}
+    runtime_handlers: Annotated[list[RuntimeHandler], 3] = []
     features: Annotated[RuntimeFeatures, 4] = RuntimeFeatures()
 
 

@@ -10,7 +10,6 @@ import asyncio
 import logging
 import math
 import os
-import shutil
 import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -42,6 +41,7 @@ from fairlead.agent.runtimes.cri.reset import remember
 from fairlead.agent.runtimes.cri.sandboxes import Sandboxes
 from fairlead.agent.runtimes.cri.specs import ROOT_LABEL, RUN, STATES, container_config, resources, status_of
 from fairlead.agent.runtimes.cri.streams import RemoteStreams, open_streams
+from fairlead.agent.trees import remove_tree
 from fairlead.node.cgroups.containers import ContainerValues
 from fairlead.runtime.streaming.remote_command import Wanted
 
@@ -85,13 +85,16 @@ class CriRuntime:
         self._looking: set[asyncio.Task[None]] = set()
         self._subscribers: list[Callable[[ContainerStatus], None]] = []
         self.name = self.version = self.problem = ""
-        self.has_strict_groups = False
+        self.has_strict_groups, self.has_users = False, True
+        self.handlers: Sequence[str] = ()
+        self.limits: Sequence[str] = ()
 
     async def adopt(self) -> None:
         found = await self._client.call(cri.VERSION, cri.VersionRequest())
         self.name, self.version = found.runtime_name, found.runtime_version
-        features = (await self._client.call(cri.STATUS, cri.StatusRequest())).features
-        self.has_strict_groups = features.supplemental_groups_policy
+        status = await self._client.call(cri.STATUS, cri.StatusRequest())
+        self.has_strict_groups = status.features.supplemental_groups_policy
+        self.handlers = [each.name for each in status.runtime_handlers if each.name]
         remember(self._root, self._client)
         await self._sandboxes.adopt()
         await self._look()
@@ -130,7 +133,7 @@ class CriRuntime:
         await self._sandboxes.remove(uid)
         for status in own:
             self._forget(status.id)
-        await asyncio.to_thread(shutil.rmtree, self._folder(uid), True)
+        await asyncio.to_thread(remove_tree, self._folder(uid), ignore_errors=True)
 
     # -- containers
 

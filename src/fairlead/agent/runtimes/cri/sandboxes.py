@@ -108,7 +108,8 @@ class Sandboxes:
         await self.remove(spec.uid)
         if not spec.host_network:
             await self._network_ready()
-        id_ = (await self._client.call(cri.RUN_SANDBOX, cri.RunPodSandboxRequest(config=config))).pod_sandbox_id
+        asked = cri.RunPodSandboxRequest(config=config, runtime_handler=spec.handler)
+        id_ = (await self._client.call(cri.RUN_SANDBOX, asked)).pod_sandbox_id
         netns, addresses = await self._network(id_)
         return id_, Sandbox(spec.uid, spec.namespace, spec.name, spec.cgroup, netns, addresses)
 

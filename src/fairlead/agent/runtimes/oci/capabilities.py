@@ -40,6 +40,12 @@ def capabilities(security: Security) -> list[str]:
     return sorted(held)
 
 
+def numbers(names: Iterable[str]) -> list[int]:
+    """As the kernel counts them."""
+    wanted = set(names)
+    return [number for number, name in enumerate(_NAMES.split()) if f"CAP_{name}" in wanted]
+
+
 def _named(names: Iterable[str]) -> set[str]:
     return {name if name.startswith("CAP_") else f"CAP_{name}" for name in map(str.upper, names)}
 

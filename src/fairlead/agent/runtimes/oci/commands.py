@@ -44,24 +44,6 @@ class Commands:
         """Whatever state it is in; that there is none is well."""
         await self._output(self.program, f"--root={self.state}", "delete", "--force", id_)
 
-    async def run_in(self, id_: str, argv: Sequence[str], seconds: float) -> Executed:
-        process = await asyncio.create_subprocess_exec(
-            *self.exec_command(id_, argv),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-        )
-        assert process.stdout is not None
-        try:
-            async with asyncio.timeout(seconds):
-                output = await process.stdout.read(MOST_OUTPUT)
-                while rest := await process.stdout.read(MOST_OUTPUT):
-                    output = (output + rest)[:MOST_OUTPUT]
-                return Executed(await process.wait(), output)
-        finally:
-            if process.returncode is None:
-                process.kill()
-
     def exec_command(self, id_: str, argv: Sequence[str], *, has_terminal: bool = False) -> list[str]:
         terminal = ["--tty"] if has_terminal else []
         return [self.program, f"--root={self.state}", "exec", *terminal, id_, *argv]
@@ -77,3 +59,23 @@ class Commands:
             output, _ = await process.communicate()
         assert process.returncode is not None
         return process.returncode, output.decode(errors="replace")
+
+
+async def run_in(command: Sequence[str], seconds: float) -> Executed:
+    """Run what runs a command in a container, to its end; TimeoutError if it takes longer."""
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(seconds):
+            output = await process.stdout.read(MOST_OUTPUT)
+            while rest := await process.stdout.read(MOST_OUTPUT):
+                output = (output + rest)[:MOST_OUTPUT]
+            return Executed(await process.wait(), output)
+    finally:
+        if process.returncode is None:
+            process.kill()

@@ -36,9 +36,7 @@ def config_of(
     processes: Path | None = None,
 ) -> Obj:
     """RuntimeFailure for what the image or the specification does not allow; `processes` is a namespace to join."""
-    user = image_user(spec.layers, spec.security.user)
-    if spec.security.must_not_be_root and user.uid == 0:
-        raise RuntimeFailure("container has runAsNonRoot and image will run as root")
+    user = user_of(spec)
     is_privileged = spec.security.is_privileged
     masks = {"maskedPaths": MASKED, "readonlyPaths": READ_ONLY}
     return {
@@ -59,6 +57,19 @@ def config_of(
             **(masks if spec.security.is_proc_masked and not is_privileged else {}),
         },
     }
+
+
+def user_of(spec: ContainerSpec) -> ImageUser:
+    """Who it runs as; RuntimeFailure if that may not be."""
+    user = image_user(spec.layers, spec.security.user)
+    if spec.security.must_not_be_root and user.uid == 0:
+        raise RuntimeFailure("container has runAsNonRoot and image will run as root")
+    return user
+
+
+def variables_of(spec: ContainerSpec, user: ImageUser) -> dict[str, str]:
+    """With what every program expects."""
+    return {"PATH": DEFAULT_PATH, **({"TERM": "xterm"} if spec.has_tty else {}), "HOME": user.home, **spec.env}
 
 
 def _seccomp(security: Security) -> Obj:
@@ -87,12 +98,11 @@ def _process(spec: ContainerSpec, user: ImageUser, least_oom_score_adj: int) -> 
     held, security = capabilities(spec.security), spec.security
     of_user = held if user.uid == 0 else []
     groups = sorted({*(() if security.has_no_image_groups else user.groups), *security.groups})
-    env = {"PATH": DEFAULT_PATH, **({"TERM": "xterm"} if spec.has_tty else {}), "HOME": user.home, **spec.env}
     return {
         "terminal": spec.has_tty,
         "user": {"uid": user.uid, "gid": user.gid, "additionalGids": groups},
         "args": list(spec.argv),
-        "env": [f"{name}={value}" for name, value in env.items()],
+        "env": [f"{name}={value}" for name, value in variables_of(spec, user).items()],
         "cwd": spec.working_dir,
         "capabilities": {"bounding": held, "permitted": of_user, "effective": of_user},
         "noNewPrivileges": security.has_no_new_privileges,

@@ -13,7 +13,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -42,18 +42,19 @@ class Programs:
     """What has to be installed."""
 
     conmon: str
-    runtime: str  # crun or runc
+    #: By name, as RuntimeClasses call them: crun, runc or both; the first is the default.
+    runtimes: Mapping[str, str]
     unshare: str = "unshare"
 
 
 def find_programs() -> Programs:
     """RuntimeFailure says what to install."""
     conmon = shutil.which("conmon")
-    runtime = shutil.which("crun") or shutil.which("runc")
-    if conmon is None or runtime is None:
+    runtimes = {name: program for name in ("crun", "runc") if (program := shutil.which(name))}
+    if conmon is None or not runtimes:
         missing = "conmon" if conmon is None else "crun"
         raise RuntimeFailure(f"{missing} is not installed: apt-get install conmon crun")
-    return Programs(conmon, runtime)
+    return Programs(conmon, runtimes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,8 @@ class Keepers:
     """Starts keepers."""
 
     programs: Programs
+    #: crun or runc.
+    runtime: str
     state: Path
     hierarchies: Hierarchies
     #: The cgroup in which keepers are.
@@ -68,12 +71,14 @@ class Keepers:
 
     async def create(self, spec: ContainerSpec, files: ContainerFiles) -> int:
         """Make the container, which waits to be started; the pid of its first process."""
-        reading, writing = os.pipe()
+        command = self._command(spec, files)
+        launching = asyncio.get_running_loop().run_in_executor(None, _launch, command, files.problems)
         try:
-            try:
-                await asyncio.to_thread(_launch, self._command(spec, files), files.problems, writing)
-            finally:
-                os.close(writing)
+            reading = await asyncio.shield(launching)
+        except asyncio.CancelledError:  # the thread goes on, and has the pipe until it is done
+            launching.add_done_callback(_close_report)
+            raise
+        try:
             report = await asyncio.wait_for(read_report(reading), CREATE_SECONDS)
         finally:
             os.close(reading)
@@ -90,13 +95,14 @@ class Keepers:
         lower = ":".join(_option(str(layer.relative_to(base)) or ".") for layer in reversed(spec.layers))
         options = f"lowerdir={lower},upperdir={_option(str(files.upper))},workdir={_option(str(files.work))}"
         launch = [self.programs.unshare, "--mount", "--propagation", "slave", "sh", "-c", _LAUNCH, "sh"]
-        return [*launch, folders, str(hidden or ""), str(base), options, str(files.rootfs), *self._conmon(spec, files)]
+        conmon = self._conmon(spec, files)
+        return [*launch, folders, str(hidden or ""), str(base), options, str(files.rootfs), *conmon]
 
     def _conmon(self, spec: ContainerSpec, files: ContainerFiles) -> Sequence[str]:
         return [
             self.programs.conmon,
             *("--api-version", "1", "--cid", spec.id, "--cuuid", spec.id, "--name", spec.name),
-            *("--runtime", self.programs.runtime, "--runtime-arg", f"--root={self.state}"),
+            *("--runtime", self.runtime, "--runtime-arg", f"--root={self.state}"),
             *("--bundle", str(files.folder), "--container-pidfile", str(files.pid)),
             *("--conmon-pidfile", str(files.keeper_pid), "--exit-dir", str(files.exit.parent)),
             *("--persist-dir", str(files.persist), "--log-path", f"k8s-file:{spec.log}", "--log-level", "warning"),
@@ -118,18 +124,34 @@ class Keepers:
         return pid
 
 
-def _launch(command: Sequence[str], problems: Path, report_to: int) -> None:
-    """By the standard library: uvloop's processes inherit copies of our streams, and a keeper would hold them open."""
-    with problems.open("ab") as errors:
-        subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=errors,
-            pass_fds=[report_to],
-            env={**os.environ, "_OCI_SYNCPIPE": str(report_to)},
-            start_new_session=True,
-        )
+def _launch(command: Sequence[str], problems: Path) -> int:
+    """Where the keeper reports: the reading end of a pipe.
+
+    By the standard library: uvloop's processes inherit copies of our streams, and a keeper would hold them open.
+    """
+    reading, writing = os.pipe()
+    try:
+        with problems.open("ab") as errors:
+            subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                pass_fds=[writing],
+                env={**os.environ, "_OCI_SYNCPIPE": str(writing)},
+                start_new_session=True,
+            )
+    except BaseException:
+        os.close(reading)
+        raise
+    finally:
+        os.close(writing)
+    return reading
+
+
+def _close_report(launched: asyncio.Future[int]) -> None:
+    if not launched.cancelled() and launched.exception() is None:
+        os.close(launched.result())
 
 
 async def read_report(descriptor: int) -> bytes:

@@ -21,20 +21,22 @@ class SandboxRecord(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     cgroup: str
     host_network: bool
+    handler: str = ""
 
     @classmethod
-    def of(cls, spec: SandboxSpec) -> SandboxRecord:
+    def of(cls, spec: SandboxSpec, *, host_network: bool) -> SandboxRecord:
         return cls(
             uid=spec.uid,
             namespace=spec.namespace,
             name=spec.name,
             cgroup=spec.cgroup,
-            host_network=spec.host_network,
+            host_network=host_network,
+            handler=spec.handler,
         )
 
     def sandbox(self, files: SandboxFiles) -> Sandbox:
         netns = None if self.host_network else files.pin("net")
-        return Sandbox(self.uid, self.namespace, self.name, self.cgroup, netns)
+        return Sandbox(self.uid, self.namespace, self.name, self.cgroup, netns, handler=self.handler)
 
 
 class ContainerRecord(msgspec.Struct, frozen=True, kw_only=True):

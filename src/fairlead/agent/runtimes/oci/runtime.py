@@ -1,4 +1,4 @@
-"""`Runtime` by conmon and crun: sandboxes are pinned namespaces, containers are bundles with a keeper.
+"""`Runtime` without a daemon: sandboxes are pinned namespaces, containers are bundles with a keeper, made by a `Maker`.
 
 It knows its containers from the disk, so it may be stopped and started at any time: `adopt` finds what runs.
 """
@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -33,12 +33,12 @@ from fairlead.agent.runtimes.base import (
     State,
 )
 from fairlead.agent.runtimes.oci import records
-from fairlead.agent.runtimes.oci.commands import Commands
-from fairlead.agent.runtimes.oci.config import config_of
-from fairlead.agent.runtimes.oci.keeper import Keepers, Programs
+from fairlead.agent.runtimes.oci.commands import run_in
 from fairlead.agent.runtimes.oci.layout import ContainerFiles, Layout, SandboxFiles
+from fairlead.agent.runtimes.oci.maker import Maker
 from fairlead.agent.runtimes.oci.records import ContainerRecord, SandboxRecord, keep, keeper_of, recall
 from fairlead.agent.runtimes.oci.shared_processes import NAMESPACE, end_processes, share_processes
+from fairlead.agent.trees import remove_tree
 from fairlead.node.cgroups.containers import ContainerValues
 from fairlead.node.cgroups.tree import container_files
 from fairlead.node.containers import SIGKILLED
@@ -56,18 +56,22 @@ _SHM_OPTIONS: Final = "mode=1777,size=65536k"
 class OciRuntime:
     """Its methods are for one event loop; what waits for the kernel is done in threads."""
 
-    name = "fairlead-oci"
     problem = ""
-    has_strict_groups = True
 
     def __init__(
-        self, root: Path, programs: Programs, cgroups: Cgroups, keepers: str, least_oom_score_adj: int
+        self,
+        root: Path,
+        maker: Maker,
+        cgroups: Cgroups,
+        least_oom_score_adj: int,
+        makers: Mapping[str, Maker] = MappingProxyType({}),
     ) -> None:
-        """`keepers` is the cgroup of the conmons, beside those of pods."""
-        self._layout, self._cgroups = Layout(root), cgroups
+        """`maker` is the one of pods that ask for none; those of `makers` have handlers by which they are asked for."""
+        self._layout, self._maker, self._makers, self._cgroups = Layout(root), maker, makers, cgroups
         self._least_oom_score_adj = least_oom_score_adj
-        self._commands = Commands(programs.runtime, self._layout.state)
-        self._keepers = Keepers(programs, self._layout.state, cgroups.hierarchies, keepers)
+        self.name = maker.name
+        self.handlers: Sequence[str] = tuple(makers)
+        self.has_strict_groups = self.has_users = not maker.has_one_user
         self._sandboxes: dict[str, Sandbox] = {}
         self._containers: dict[str, ContainerStatus] = {}
         self._watched: dict[str, int] = {}  # by container: a descriptor of its keeper
@@ -77,7 +81,7 @@ class OciRuntime:
 
     async def adopt(self) -> None:
         """Remnants of what was never finished are removed."""
-        self.version = await self._commands.version()
+        self.version = await self._maker.version()
         await asyncio.to_thread(self._prepare)
         for sandbox in records.sandbox_records(self._layout):
             self._sandboxes[sandbox.uid] = sandbox.sandbox(self._layout.sandbox(sandbox.uid))
@@ -92,7 +96,12 @@ class OciRuntime:
                 await asyncio.to_thread(_remove_sandbox_files, SandboxFiles(folder))
 
     async def run(self) -> None:
-        """Keepers tell all there is to notice."""
+        """Keepers tell all there is to notice; what the maker has to look after is its own."""
+        await self._maker.run()
+
+    @property
+    def limits(self) -> Sequence[str]:
+        return self._maker.limits
 
     def close(self) -> None:
         """Stop watching; containers run on."""
@@ -110,9 +119,12 @@ class OciRuntime:
     async def create_sandbox(self, spec: SandboxSpec) -> Sandbox:
         if (known := self._sandboxes.get(spec.uid)) is not None:
             return known
-        files, record = self._layout.sandbox(spec.uid), SandboxRecord.of(spec)
+        if spec.handler and spec.handler not in self._makers:
+            raise RuntimeFailure(f'no runtime for "{spec.handler}" is configured')  # containerd's words
+        files, wanted = self._layout.sandbox(spec.uid), self._maker.namespaces(spec)
+        record = SandboxRecord.of(spec, host_network="net" not in wanted)
         try:
-            await asyncio.to_thread(self._make_sandbox, files, spec)
+            await asyncio.to_thread(self._make_sandbox, files, spec, wanted)
         except OSError as error:
             await asyncio.to_thread(_remove_sandbox_files, files)
             raise RuntimeFailure(f"the namespaces of the pod cannot be made: {error}") from error
@@ -146,7 +158,7 @@ class OciRuntime:
             await asyncio.to_thread(self._write_bundle, spec, files, sandbox_files, cgroup, processes)
             record = ContainerRecord.of(spec, now(), shares_processes=spec.host_pid or processes is not None)
             try:
-                pid = await self._keepers.create(spec, files)
+                pid = await self._maker_of(spec.pod_uid).create(spec, files)
             except CannotStart as error:
                 record = msgspec.structs.replace(record, start_error=str(error))
                 keep(files.record, record)
@@ -169,7 +181,7 @@ class OciRuntime:
         if status.state is not State.CREATED:
             return
         began = now()
-        await self._commands.run("start", id_)
+        await self._maker_of(status.pod_uid).start(id_)
         files = self._layout.container(id_)
         record = recall(files.record, ContainerRecord)
         assert record is not None
@@ -212,10 +224,12 @@ class OciRuntime:
     # -- in a container
 
     async def run_in(self, id_: str, argv: Sequence[str], seconds: float) -> Executed:
-        return await self._commands.run_in(self._known(id_).id, argv, seconds)
+        status = self._known(id_)
+        return await run_in(self._maker_of(status.pod_uid).exec_command(status, argv), seconds)
 
     async def exec(self, id_: str, argv: Sequence[str], wanted: Wanted) -> ProcessStreams:
-        command = self._commands.exec_command(self._known(id_).id, argv, has_terminal=wanted.is_terminal)
+        status = self._known(id_)
+        command = self._maker_of(status.pod_uid).exec_command(status, argv, has_terminal=wanted.is_terminal)
         return await processes.begin(command, wanted)
 
     async def attach(self, id_: str, wanted: Wanted) -> ProcessStreams:
@@ -248,23 +262,23 @@ class OciRuntime:
         linux.share_mounts_of(self._layout.root)
         boot, known = _BOOT_ID.read_text(), self._layout.root / "boot-id"
         if not known.exists() or known.read_text() != boot:
-            shutil.rmtree(self._layout.state)
+            remove_tree(self._layout.state)
             self._layout.make()
             for record in records.sandbox_records(self._layout):
                 _remove_sandbox_files(self._layout.sandbox(record.uid))
             known.write_text(boot)
-        self._cgroups.ensure(self._keepers.cgroup, {})
+        for maker in self._all_makers:
+            maker.prepare()
 
-    def _make_sandbox(self, files: SandboxFiles, spec: SandboxSpec) -> None:
+    def _make_sandbox(self, files: SandboxFiles, spec: SandboxSpec, wanted: Collection[str]) -> None:
         _remove_sandbox_files(files)
         files.shm.mkdir(parents=True)
         linux.mount("shm", files.shm, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC, _SHM_OPTIONS)
-        wanted = {"net": not spec.host_network, "uts": not spec.host_network, "ipc": not spec.host_ipc}
-        pins = {name: files.pin(name) for name, is_own in wanted.items() if is_own}
+        pins = {name: files.pin(name) for name in wanted}
         if pins:
             linux.pin_namespaces(pins, spec.hostname, {file_of(name): value for name, value in spec.sysctls.items()})
         if spec.shares_processes:
-            share_processes(files, self._keepers.cgroup_folders, self._least_oom_score_adj)
+            share_processes(files, self._maker.cgroup_folders, self._least_oom_score_adj)
 
     @contextmanager
     def _processes(self, spec: ContainerSpec, sandbox: SandboxFiles) -> Iterator[Path | None]:
@@ -276,7 +290,7 @@ class OciRuntime:
         target = self._known(spec.process_target)
         descriptor = os.open(f"/proc/{target.pid}/ns/pid", os.O_RDONLY)
         try:
-            if target.id not in Path(f"/proc/{target.pid}/cgroup").read_text():  # the number is somebody else's by now
+            if not self._maker.is_of(target.pid, target.id):  # the number is somebody else's by now
                 raise RuntimeFailure(f"container {target.name} has ended")
             yield Path(f"/proc/{os.getpid()}/fd/{descriptor}")
         finally:
@@ -294,14 +308,13 @@ class OciRuntime:
         spec.log.parent.mkdir(parents=True, exist_ok=True)
         files.last_words.touch(mode=0o666)
         files.last_words.chmod(0o666)  # whoever the container runs as
-        config = config_of(spec, files, sandbox, cgroup, self._least_oom_score_adj, processes)
-        files.config.write_bytes(msgspec.json.encode(config))
+        self._maker.write(spec, files, sandbox, cgroup, processes)
 
     async def _take_up(self, record: ContainerRecord, files: ContainerFiles) -> None:
         if not keeper_of(files):
             self._containers[record.id] = self._status(record, files, State.EXITED)
             return
-        if not record.started_at and await self._commands.state_of(record.id) == "running":
+        if not record.started_at and await self._maker_of(record.pod_uid).is_running(record.id):
             record = msgspec.structs.replace(record, started_at=now())
             keep(files.record, record)
         state = State.RUNNING if record.started_at else State.CREATED
@@ -313,11 +326,15 @@ class OciRuntime:
         files = self._layout.container(id_)
         if not files.folder.exists():
             return
-        await self._commands.delete(id_)
+        record = recall(files.record, ContainerRecord)
+        is_known = record is not None and record.pod_uid in self._sandboxes
+        makers = [self._maker_of(record.pod_uid)] if record and is_known else self._all_makers
+        for maker in makers:
+            await maker.delete(id_)
         if keeper := keeper_of(files):
             with suppress(ProcessLookupError):
                 os.kill(keeper, signal.SIGKILL)
-        await asyncio.to_thread(shutil.rmtree, files.folder, True)
+        await asyncio.to_thread(remove_tree, files.folder, ignore_errors=True)
 
     # -- how they end
 
@@ -363,6 +380,14 @@ class OciRuntime:
             asyncio.get_running_loop().remove_reader(descriptor)
             os.close(descriptor)
 
+    @property
+    def _all_makers(self) -> Collection[Maker]:
+        return {self._maker, *self._makers.values()}
+
+    def _maker_of(self, pod_uid: str) -> Maker:
+        """Who makes the containers of the pod; the usual one for a handler that is not installed any more."""
+        return self._makers.get(self._sandboxes[pod_uid].handler, self._maker)
+
     def _known(self, id_: str) -> ContainerStatus:
         if (status := self._containers.get(id_)) is None:
             raise RuntimeFailure(f"there is no container {id_}")
@@ -372,7 +397,7 @@ class OciRuntime:
 def _remove_sandbox_files(files: SandboxFiles) -> None:
     end_processes(files)
     linux.unmount_below(files.folder)
-    shutil.rmtree(files.folder, ignore_errors=True)
+    remove_tree(files.folder, ignore_errors=True)
 
 
 def _tail(file: Path, limit: int) -> bytes:

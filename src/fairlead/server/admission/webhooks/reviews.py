@@ -94,6 +94,8 @@ class Reviews:
 
     def __init__(self, dependencies: Dependencies, *, is_mutating: bool) -> None:
         self._client, self._metrics = dependencies.webhooks, dependencies.webhook_metrics
+        configuration = dependencies.configuration
+        self._credentials = configuration.mutating_credentials if is_mutating else configuration.validating_credentials
         self._is_mutating, self._type = is_mutating, "admit" if is_mutating else "validating"
         self._complaints = Complaints()
 
@@ -142,7 +144,11 @@ class Reviews:
         body = await _review(attributes, row, uid, version)
         try:
             answer = await self._client.post(
-                webhook.spec["clientConfig"], body, seconds=_seconds_left(webhook, attributes), most=MOST_ANSWERED
+                webhook.spec["clientConfig"],
+                body,
+                seconds=_seconds_left(webhook, attributes),
+                most=MOST_ANSWERED,
+                credentials=self._credentials,
             )
         except CallError as error:
             raise CallingError(webhook, f"failed to call webhook: {error}") from None

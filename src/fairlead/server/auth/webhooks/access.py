@@ -18,10 +18,10 @@ from fairlead.caches import LruCache
 from fairlead.cel.errors import CelError
 from fairlead.cel.scope import Meter
 from fairlead.client.calls import CallError
+from fairlead.client.reviews import ReviewService
 from fairlead.runtime.clock import monotonic
 from fairlead.server.access import NO_OPINION, AccessRequest, Decision, UserRules, Verdict
 from fairlead.server.auth.authorization_configuration import Webhook
-from fairlead.server.auth.webhooks.service import ReviewService
 
 _MOST_REMEMBERED: Final = 8192
 #: Longer questions, and answers with longer reasons, are not remembered.

@@ -18,9 +18,9 @@ from fairlead.api.meta import View
 from fairlead.api.users import User
 from fairlead.caches import LruCache
 from fairlead.client.calls import CallError
+from fairlead.client.reviews import ReviewService
 from fairlead.runtime.clock import monotonic
 from fairlead.server.account_tokens import ISSUER, InvalidToken, Verified
-from fairlead.server.auth.webhooks.service import ReviewService
 
 _MOST_GOOD: Final = 1024
 _MOST_BAD: Final = 8192

@@ -48,11 +48,11 @@ class _Review(View):
 class ReviewService:
     """One service. Whoever has made it closes it. ValueError or OSError: the kubeconfig cannot be used."""
 
-    def __init__(self, file: Path, seconds: float = SECONDS) -> None:
+    def __init__(self, file: Path, seconds: float = SECONDS, first_wait_seconds: float = _FIRST_WAIT_SECONDS) -> None:
         self._access = kubeconfig.load(file)
         if not self._access.server:
             raise ValueError(f"{file}: the current context has no server")
-        self._context, self._seconds = tls_of(self._access), seconds
+        self._context, self._seconds, self._first_wait = tls_of(self._access), seconds, first_wait_seconds
         self._connections = Connections()
         self._calls, self._told_at = 0, float("-inf")
 
@@ -80,7 +80,7 @@ class ReviewService:
 
     async def _patiently(self, body: bytes) -> bytes:
         """The answer; what fails for the moment is tried again while there is time."""
-        wait = _FIRST_WAIT_SECONDS
+        wait = self._first_wait
         try:
             async with asyncio.timeout(self._seconds):
                 for _ in range(_MOST_TRIES - 1):

@@ -1,0 +1,70 @@
+"""The processes of this machine, looked at once: who began whom, and what each has used."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from io import FileIO
+from typing import Final, NamedTuple
+
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+
+
+class Process(NamedTuple):
+    pid: int
+    parent: int
+    #: Cpu time in nanoseconds: of itself, and of its children that have ended.
+    own_nanoseconds: int
+    children_nanoseconds: int
+    page_faults: int
+    major_page_faults: int
+
+
+class Memory(NamedTuple):
+    """In bytes; what is shared with others counts for each of them, so files are told apart."""
+
+    anonymous: int
+    files: int
+
+
+def process_table() -> Mapping[int, Process]:
+    """By number; those that end meanwhile are left out."""
+    found = {}
+    with os.scandir("/proc") as entries:
+        for entry in entries:
+            if entry.name.isdecimal():
+                with suppress(OSError, ValueError, IndexError), FileIO(f"/proc/{entry.name}/stat") as file:
+                    process = _process(int(entry.name), file.readall())
+                    found[process.pid] = process
+    return found
+
+
+def descendants(table: Mapping[int, Process], ancestor: int) -> Iterator[int]:
+    """All that come from it, without itself."""
+    children: dict[int, list[int]] = {}
+    for process in table.values():
+        children.setdefault(process.parent, []).append(process.pid)
+    pending = [ancestor]
+    while pending:
+        for child in children.get(pending.pop(), ()):
+            yield child
+            pending.append(child)
+
+
+def memory_of(pid: int) -> Memory:
+    """Nothing of one that has ended."""
+    resident = shared = 0
+    with suppress(OSError, ValueError, IndexError), FileIO(f"/proc/{pid}/statm") as file:
+        fields = file.readall().split()
+        resident, shared = int(fields[1]), int(fields[2])
+    return Memory((resident - shared) * _PAGE, shared * _PAGE)
+
+
+def _process(pid: int, text: bytes) -> Process:
+    """The name of a program may be anything, but nothing after it has a parenthesis."""
+    fields = text.rpartition(b")")[2].split()
+    minor, major = int(fields[7]), int(fields[9])
+    own, children = (sum(map(int, fields[at : at + 2])) * 10**9 // _TICKS for at in (11, 13))
+    return Process(pid, int(fields[1]), own, children, minor + major, major)
