@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fairlead.api.objects import Obj
 from fairlead.scheduler.plugins.default_preemption import DefaultPreemption
-from fairlead.simulation import simulate
+from fairlead.simulation import run_virtual, simulate, virtual_cluster
 
 HOST = "kubernetes.io/hostname"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -80,3 +80,25 @@ def test_no_decision_message_or_event_depends_on_it(workload: list[list[Obj]], n
     assert lazy.summary == eager.summary
     assert list(lazy.pods) == list(eager.pods)
     assert list(lazy.events) == list(eager.events)
+
+
+def waiter(name: str, class_name: str) -> Obj:
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
+    spec = {"priorityClassName": class_name, "terminationGracePeriodSeconds": 0, "containers": [container]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
+
+
+def test_who_is_more_important_makes_room_although_equal_pods_were_refused() -> None:
+    """The pods require the same, and nothing changes between them but who asks."""
+
+    async def main() -> list[str]:
+        async with virtual_cluster(nodes=1, node_cpu="2") as cluster:
+            await cluster.apply([*CLASSES, *(waiter(f"low-{number}", "low") for number in range(3))])
+            await cluster.run_for("1m")
+            await cluster.apply(waiter("polite", "polite"))
+            await cluster.run_for("1m")
+            await cluster.apply(waiter("high", "high"))
+            await cluster.run_for("1m")
+            return [pod.name for pod in cluster.pods() if pod.node]
+
+    assert set(run_virtual(main())) >= {"high"}
