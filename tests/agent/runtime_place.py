@@ -29,7 +29,11 @@ IMAGE = "test/busybox:1"
 
 #: Set where the tests are run in the world of a user without root: by `test_user_world.py`, for that runtime alone.
 WORLD = "FAIRLEAD_TEST_WORLD"
-_OF_ROOT = [pytest.param(OCI, marks=real_containers), pytest.param(CONTAINERD, marks=with_containerd)]
+#: On containerd in the slow run: of each run is test_cri_node.py.
+_OF_ROOT = [
+    pytest.param(OCI, marks=real_containers),
+    pytest.param(CONTAINERD, marks=[with_containerd, pytest.mark.slow]),
+]
 
 on_each = pytest.mark.parametrize("kind", [PROCESS] if WORLD in os.environ else _OF_ROOT)
 

@@ -40,6 +40,7 @@ def sharing(cluster: Up, tmp_path: Path, kubectl_of_minor: Path) -> Iterator[Ter
     terminal.output("kubectl delete namespace app hadoop spark --timeout=60s")
 
 
+@pytest.mark.slow
 def test_idle_capacity_is_lent_and_taken_back(sharing: Terminal) -> None:
     """S2-02 to S2-07, S2-38, S2-39, S2-45."""
     sharing.output("kubectl scale deployment/work -n hadoop --replicas=12")
