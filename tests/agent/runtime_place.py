@@ -27,7 +27,7 @@ from tests.agent.machine import mounts_below, own_cgroup, real_containers, root_
 OCI, CONTAINERD, PROCESS = "oci", "containerd", "process"
 IMAGE = "test/busybox:1"
 
-#: Set where the tests are run in the world of a user without root: by `test_user_world.py`, for that runtime alone.
+#: Set where the tests are run in the world of a user without root: by `test_user_node.py`, for that runtime alone.
 WORLD = "FAIRLEAD_TEST_WORLD"
 #: On containerd in the slow run: of each run is test_cri_node.py.
 _OF_ROOT = [
