@@ -7,7 +7,7 @@ time, and no link is followed.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from itertools import count
 from pathlib import Path
@@ -81,6 +81,20 @@ def _opened(name: str, within: int, device: int) -> int | None:
 def _identity(descriptor: int) -> tuple[int, int]:
     about = os.fstat(descriptor)
     return about.st_dev, about.st_ino
+
+
+def make_folders(within: Path, names: Sequence[str]) -> None:
+    """A folder in a folder in a folder; those that are there stay. OSError: a name is taken by something else."""
+    descriptor = os.open(within, _FOLDER)
+    try:
+        for name in names:
+            with suppress(FileExistsError):
+                os.mkdir(name, dir_fd=descriptor)
+            below = os.open(name, _FOLDER, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = below
+    finally:
+        os.close(descriptor)
 
 
 def remove_tree(folder: Path, *, ignore_errors: bool = False) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from fairlead.agent.trees import remove_tree, walked
+from fairlead.agent.trees import make_folders, remove_tree, walked
 
 DATA: Final = "..data"
 
@@ -43,6 +43,7 @@ def write_payload(folder: Path, files: Mapping[str, PayloadFile], stamp: str, ow
     remove_tree(version, ignore_errors=True)
     version.mkdir(mode=0o755)
     for name, file in files.items():
+        make_folders(version, Path(name).parent.parts)
         _write(version / name, file, owner)
     scratch = folder / f"{DATA}_tmp"
     scratch.unlink(missing_ok=True)
@@ -55,9 +56,6 @@ def write_payload(folder: Path, files: Mapping[str, PayloadFile], stamp: str, ow
 
 
 def _write(path: Path, file: PayloadFile, owner: Owner) -> None:
-    for parent in reversed(path.parents):  # a key's path may have a thousand parts
-        if not parent.exists():
-            parent.mkdir()
     path.write_bytes(file.content)
     mode = file.mode | (0o440 if owner.gid is not None else 0)
     if owner != Owner():

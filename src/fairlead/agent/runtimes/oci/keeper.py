@@ -25,6 +25,8 @@ from fairlead.agent.runtimes.oci.layout import ContainerFiles
 
 #: How long a container may take to be made.
 CREATE_SECONDS: Final = 120.0
+#: The variable that tells a keeper the number of the pipe for its report: conmon's name for it.
+REPORT_TO: Final = "_OCI_SYNCPIPE"
 #: The longest report of a keeper.
 _LONGEST_REPORT: Final = 1 << 16
 #: Arguments: cgroup folders, where a cgroup2 is to be hidden, the layers' folder, options and target of the root; then
@@ -71,17 +73,7 @@ class Keepers:
 
     async def create(self, spec: ContainerSpec, files: ContainerFiles) -> int:
         """Make the container, which waits to be started; the pid of its first process."""
-        command = self._command(spec, files)
-        launching = asyncio.get_running_loop().run_in_executor(None, _launch, command, files.problems)
-        try:
-            reading = await asyncio.shield(launching)
-        except asyncio.CancelledError:  # the thread goes on, and has the pipe until it is done
-            launching.add_done_callback(_close_report)
-            raise
-        try:
-            report = await asyncio.wait_for(read_report(reading), CREATE_SECONDS)
-        finally:
-            os.close(reading)
+        report = await reported(self._command(spec, files), files.problems)
         return self._pid(report, files)
 
     @property
@@ -124,6 +116,23 @@ class Keepers:
         return pid
 
 
+async def reported(command: Sequence[str], problems: Path) -> bytes:
+    """Launch a keeper, which goes on by itself: what it has to report of its container.
+
+    It is told by `REPORT_TO` where. What it says besides is added to the file `problems`.
+    """
+    launching = asyncio.get_running_loop().run_in_executor(None, _launch, command, problems)
+    try:
+        reading = await asyncio.shield(launching)
+    except asyncio.CancelledError:  # the thread goes on, and has the pipe until it is done
+        launching.add_done_callback(_close_report)
+        raise
+    try:
+        return await asyncio.wait_for(read_report(reading), CREATE_SECONDS)
+    finally:
+        os.close(reading)
+
+
 def _launch(command: Sequence[str], problems: Path) -> int:
     """Where the keeper reports: the reading end of a pipe.
 
@@ -138,8 +147,9 @@ def _launch(command: Sequence[str], problems: Path) -> int:
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
                 pass_fds=[writing],
-                env={**os.environ, "_OCI_SYNCPIPE": str(writing)},
+                env={**os.environ, REPORT_TO: str(writing)},
                 start_new_session=True,
+                cwd="/",
             )
     except BaseException:
         os.close(reading)

@@ -3,7 +3,8 @@
     launched ─▶ (the container's process makes its world) ─▶ reports its pid ─▶ asked to start ─▶ … ─▶ exit file
 
 It does what conmon does, whose socket and pipe (`conmon_streams.py`, `conmon_control.py`) it answers in the same words.
-It outlives the agent, and its container dies with it. Arguments: the bundle, the container's id, where to report.
+It outlives the agent, and its container dies with it. Arguments: the container's folder and its id; where to report is
+told as to conmon.
 """
 
 from __future__ import annotations
@@ -37,10 +38,12 @@ from fairlead.agent.runtimes.process.relay import Relay, Streams
 from fairlead.agent.runtimes.process.root_mounts import enter_root
 
 _LONGEST: Final = 1 << 16
+#: `oci/keeper.py`'s `REPORT_TO`: a keeper loads nothing that it does not need.
+_REPORT_TO: Final = "_OCI_SYNCPIPE"
 
 
 def main() -> None:
-    folder, report_to = Path(sys.argv[1]), int(sys.argv[3])
+    folder, report_to = Path(sys.argv[1]), int(os.environ[_REPORT_TO])
     os.set_inheritable(report_to, False)
     if os.fork():
         os._exit(0)

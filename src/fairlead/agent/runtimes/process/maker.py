@@ -8,7 +8,6 @@ import logging
 import math
 import os
 import shutil
-import subprocess
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -20,7 +19,7 @@ from fairlead import __version__
 from fairlead.agent.runtimes.base import CannotStart, ContainerSpec, ContainerStatus, RuntimeFailure, SandboxSpec
 from fairlead.agent.runtimes.oci.capabilities import capabilities, numbers
 from fairlead.agent.runtimes.oci.config import user_of, variables_of
-from fairlead.agent.runtimes.oci.keeper import CREATE_SECONDS, read_report
+from fairlead.agent.runtimes.oci.keeper import reported
 from fairlead.agent.runtimes.oci.layout import ContainerFiles, Layout, SandboxFiles
 from fairlead.agent.runtimes.oci.records import keeper_of
 from fairlead.agent.runtimes.process.bundle import FILE, START, Bind, Bundle
@@ -87,16 +86,8 @@ class ProcessMaker:
         (files.folder / FILE).write_bytes(msgspec.json.encode(bundle))
 
     async def create(self, spec: ContainerSpec, files: ContainerFiles) -> int:
-        reading, writing = os.pipe()
-        command = command_of("keeper", str(files.folder), spec.id, str(writing))
-        try:
-            try:
-                await asyncio.to_thread(_launch, command, files.problems, writing)
-            finally:
-                os.close(writing)
-            report = await asyncio.wait_for(read_report(reading), CREATE_SECONDS)
-        finally:
-            os.close(reading)
+        command = command_of("keeper", str(files.folder), spec.id)
+        report = await reported(command, files.problems)
         return _pid(report, files)
 
     async def start(self, id_: str) -> None:
@@ -193,21 +184,6 @@ def _copy(layers: Sequence[Path], target: Path) -> None:
     """Where layers cannot be mounted: they were unpacked over each other, so there is one."""
     for layer in layers:
         shutil.copytree(layer, target, symlinks=True, dirs_exist_ok=True)
-
-
-def _launch(command: Sequence[str], problems: Path, report_to: int) -> None:
-    """By the standard library, as uvloop's processes inherit copies of our streams; the keeper goes on by itself."""
-    nothing = subprocess.DEVNULL
-    with problems.open("ab") as errors:
-        subprocess.run(
-            command,
-            stdin=nothing,
-            stdout=nothing,
-            stderr=errors,
-            pass_fds=[report_to],
-            start_new_session=True,
-            cwd="/",
-        )
 
 
 def _pid(report: bytes, files: ContainerFiles) -> int:
