@@ -16,7 +16,7 @@ from fairlead.agent.network.settings import NetworkSettings
 from fairlead.agent.network_choice import FOLDER
 from fairlead.agent.runtimes.oci.layout import Layout
 from fairlead.agent.runtimes.oci.records import container_records, sandbox_records
-from fairlead.agent.runtimes.process import world
+from fairlead.agent.runtimes.process import user_namespace
 from fairlead.agent.runtimes.process.ending import end_containers
 from fairlead.agent.trees import remove_tree
 from fairlead.runtime.loops import run
@@ -40,7 +40,7 @@ def reset(root: Path) -> Removed:
     """InUse if an agent runs; OSError and RuntimeFailure for what is refused, after which it may be tried again."""
     if not root.is_dir():
         return Removed(0, 0)
-    if world.is_here(root):
+    if user_namespace.is_here(root):
         return _reset_of_user(root)
     with held(root):
         layout, cgroups = Layout(root), Cgroups(hierarchies())
@@ -55,14 +55,14 @@ def reset(root: Path) -> Removed:
 
 
 def _reset_of_user(root: Path) -> Removed:
-    """Of a node without root, whose world this process has entered; that ends as well."""
+    """Of a node without root, whose user namespace this process has entered; that ends as well."""
     with held(root):
         layout = Layout(root)
         layout.make()
         found = Removed(len(sandbox_records(layout)), len(container_records(layout)))
         run(end_containers(layout))
         _remove_files(root)
-        world.end(root)
+        user_namespace.end(root)
     return found
 
 

@@ -12,9 +12,9 @@ from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.images_seam import Images
 from fairlead.agent.runtimes.base import Runtime, RuntimeFailure
 from fairlead.agent.runtimes.oci.keeper import find_programs
-from fairlead.agent.runtimes.oci.maker import CrunMaker
+from fairlead.agent.runtimes.oci.maker import ConmonMaker
 from fairlead.agent.runtimes.oci.runtime import OciRuntime
-from fairlead.agent.runtimes.process import world
+from fairlead.agent.runtimes.process import user_namespace
 from fairlead.agent.runtimes.process.maker import ProcessMaker
 from fairlead.agent.runtimes.process.process_groups import ProcessGroups
 
@@ -57,12 +57,12 @@ def conmon(images: Images) -> Runtimes:
     def runtime(ground: Ground) -> Containers:
         if (file := ground.root / ENDPOINT).exists():
             raise _in_other_hands(ground.root, f"the container runtime at {file.read_text().strip()}")
-        if world.is_here(ground.root):
+        if user_namespace.is_here(ground.root):
             raise _in_other_hands(ground.root, "the runtime of a user without root")
         least, cgroups = ground.least_oom_score_adj, ground.cgroups
         programs = find_programs()
         makers = {
-            name: CrunMaker(ground.root, programs, runtime, cgroups, ground.keepers, least)
+            name: ConmonMaker(ground.root, programs, runtime, cgroups, ground.keepers, least)
             for name, runtime in programs.runtimes.items()
         }
         usual = next(iter(makers.values()))
@@ -72,7 +72,7 @@ def conmon(images: Images) -> Runtimes:
 
 
 def processes(images: Images) -> Runtimes:
-    """In the world of the node, which has been entered."""
+    """In the user namespace of the node, which has been entered."""
 
     def runtime(ground: Ground) -> Containers:
         least, cgroups = ground.least_oom_score_adj, ground.cgroups
@@ -83,11 +83,11 @@ def processes(images: Images) -> Runtimes:
     return runtime
 
 
-def enter_world(root: Path) -> None:
+def enter_user_namespace(root: Path) -> None:
     """That of a node without root, before anything else: only while there are no other threads. RuntimeFailure."""
-    if not world.is_here(root) and _has_pods(root):
+    if not user_namespace.is_here(root) and _has_pods(root):
         raise _in_other_hands(root, "another runtime")
-    world.enter(root)
+    user_namespace.enter(root)
 
 
 def behind_cri(ground: Ground) -> Containers:

@@ -22,9 +22,9 @@ from fairlead.agent.machine import host_address
 from fairlead.agent.network_choice import ClusterNetwork, Networking, networking, of_the_machine
 from fairlead.agent.node_object import NodeIdentity
 from fairlead.agent.reset import reset as remove_everything
-from fairlead.agent.runtime_choice import RuntimeKind, Runtimes, behind_cri, conmon, enter_world, processes
+from fairlead.agent.runtime_choice import RuntimeKind, Runtimes, behind_cri, conmon, enter_user_namespace, processes
 from fairlead.agent.runtimes.base import RuntimeFailure
-from fairlead.agent.runtimes.process import world
+from fairlead.agent.runtimes.process import user_namespace
 from fairlead.agent.runtimes.process.process_groups import ProcessGroups
 from fairlead.agent.stored_images import StoredImages
 from fairlead.api.builtin import PODS
@@ -151,7 +151,7 @@ def run(
     with explained():
         try:
             if kind is RuntimeKind.PROCESS:
-                enter_world(settings.root)
+                enter_user_namespace(settings.root)
             run_loop(_be(access, settings, others, kind))
         except StartupError as refusal:
             raise refused(refusal) from None
@@ -170,13 +170,13 @@ def reset(root: Path) -> None:
       fairlead node reset
     """
     folder = root.absolute()
-    is_of_user = world.is_here(folder) or os.geteuid() != 0
+    is_of_user = user_namespace.is_here(folder) or os.geteuid() != 0
     if is_of_user and folder.exists() and folder.stat().st_uid != os.geteuid():
         raise WrongUsage(f"{folder} is the node of another user: reset it as that one")
     with explained():
         try:
             if is_of_user and folder.exists():
-                world.enter(folder)
+                user_namespace.enter(folder)
             removed = remove_everything(folder)
         except (InUse, NoCgroups, RuntimeFailure) as problem:
             raise Failure(str(problem)) from None
@@ -217,7 +217,7 @@ async def _be(access: Access, settings: AgentSettings, others: _Others, kind: Ru
             finally:
                 said.cancel()
         if kind is RuntimeKind.PROCESS and agent.is_empty:
-            world.end(settings.root)
+            user_namespace.end(settings.root)
     if kept := agent.running_containers:
         click.echo(f"Stopped. {counted(kept, 'container')} run on; fairlead node reset would end them.")
 

@@ -35,9 +35,8 @@ def declared(objects: Sequence[Obj]) -> list[Obj]:
                 _declare(obj, _of_pod(obj, lifetimes))
             case "Node" if _ready_status(obj) in ("False", "Unknown"):
                 _declare(obj, {FAILED: "true"})
-                mapping_at(obj, "status").pop(
-                    "nodeInfo", None
-                )  # no kubelet of ours, until somebody switches it on again
+                # no kubelet of ours, until somebody switches it on again
+                mapping_at(obj, "status").pop("nodeInfo", None)
             case "CronJob" if (seconds := lifetimes.get(key_of(obj))) is not None:
                 _declare_template(mapping_at(obj, "spec", "jobTemplate"), seconds)
             case "Job" if (seconds := lifetimes.get(_owner(obj, "CronJob"))) is not None:

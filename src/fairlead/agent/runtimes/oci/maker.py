@@ -74,7 +74,7 @@ class Maker(Protocol):
         ...
 
 
-class CrunMaker:
+class ConmonMaker:
     name = "fairlead-oci"
     has_one_user = False
     limits: Sequence[str] = ()

@@ -1,4 +1,4 @@
-"""What keeps the world of a node without root, a program: a user namespace, and the mounts that are made in it.
+"""What keeps the user namespace of a node without root, a program, and with it the mounts that are made there.
 
 An agent joins it at each start, and so finds the mounts of pods that an earlier one made. It ends with the last of
 them, or by `fairlead node reset`. Argument: the folder of the node, by which it is known.

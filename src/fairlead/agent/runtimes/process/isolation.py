@@ -36,7 +36,7 @@ class Isolation:
 
 
 def isolation_of(root: Path) -> Isolation:
-    """Within the world of the node. It is tried in processes of their own: nothing stays mounted."""
+    """Within the user namespace of the node. It is tried in processes of their own: nothing stays mounted."""
     folder = root / _FOLDER
     remove_tree(folder, ignore_errors=True)
     for name in ("lower", "upper", "work", "merged"):

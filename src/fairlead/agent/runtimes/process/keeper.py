@@ -1,6 +1,6 @@
 """The keeper of one container, a program: it holds its streams, writes its log, and tells how it ended.
 
-    launched ─▶ (the container's process makes its world) ─▶ reports its pid ─▶ asked to start ─▶ … ─▶ exit file
+    launched ─▶ (the container's process enters its root) ─▶ reports its pid ─▶ asked to start ─▶ … ─▶ exit file
 
 It does what conmon does, whose socket and pipe (`conmon_streams.py`, `conmon_control.py`) it answers in the same words.
 It outlives the agent, and its container dies with it. Arguments: the container's folder and its id; where to report is

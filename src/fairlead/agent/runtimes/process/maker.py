@@ -1,4 +1,4 @@
-"""Makes containers for a user without root: each by a keeper of ours, in namespaces of the user's own world."""
+"""Makes containers for a user without root: each by a keeper of ours, within the user namespace of its node."""
 
 from __future__ import annotations
 

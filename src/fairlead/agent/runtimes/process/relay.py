@@ -36,7 +36,7 @@ class Streams(NamedTuple):
 
     @classmethod
     def made(cls, *, has_stdin: bool, has_tty: bool) -> tuple[Streams, list[int]]:
-        """And the container's. A terminal is made by the container itself, in its own world."""
+        """And the container's. A terminal is made by the container itself, in its own root."""
         if has_tty:
             return cls(-1, {}), []
         reading, stdin = os.pipe() if has_stdin else (os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), -1)

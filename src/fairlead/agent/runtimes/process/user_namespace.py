@@ -30,7 +30,7 @@ _SETTINGS: Final = {
 
 
 def enter(root: Path) -> None:
-    """Join the world of the node in that folder, which is made if it is not there. Only without other threads.
+    """Join the user namespace of the node in that folder, which is made if it is not there. Only without other threads.
 
     RuntimeFailure says why this machine allows none, and what would.
     """
