@@ -31,7 +31,6 @@ from fairlead.golang.quoting import go_quote
 from fairlead.runtime.clock import stopwatch
 from fairlead.runtime.http.exchange import Receive
 from fairlead.runtime.http.protocol import ON_AUTHENTICATED, TRANSPORT
-from fairlead.runtime.http.upgrading import UPGRADE, Upgrade
 from fairlead.runtime.tracing import step
 from fairlead.runtime.watchdog import working_on
 from fairlead.server.access import Authorizer, Decision, Verdict, check
@@ -174,8 +173,7 @@ async def _who(authenticate: Authenticator, request: Request) -> User | None:
     if request.count(b"authorization") > 1:
         return None
     headers, token = request.scope["headers"], ""
-    upgrade: Upgrade | None = request.scope.get(UPGRADE)
-    if upgrade is not None and upgrade.speaks("websocket"):
+    if request.wishes_for("websocket"):
         try:
             token, headers = websocket_tokens.taken_out(headers)
         except websocket_tokens.BadProtocols:

@@ -82,7 +82,7 @@ async def answer(registry: Registry, forwarder: Forwarder, tunnels: Tunnels, req
         destination = to_kubelet(kubelets, kubelet, _target_of_streams(request, container))
         return await tunnels.run(request, destination)
     opening = partial(_opened, kubelets, kubelet, _target_of_log(request, container), request)
-    if log_sockets.is_wanted(request):
+    if request.wishes_for("websocket"):
         return await _over_websocket(request, tunnels, opening, kubelet, container)
     try:
         await forwarder.run(request, opening, host=kubelet.host, seconds=0)

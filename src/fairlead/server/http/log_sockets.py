@@ -12,7 +12,6 @@ from base64 import b64encode
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Final
 
-from fairlead.runtime.http.upgrading import UPGRADE, Upgrade
 from fairlead.runtime.streaming.duplex import LINGER_SECONDS, read_while_there
 from fairlead.runtime.streaming.handshake import HandshakeError, Spoken, agree
 from fairlead.runtime.streaming.websocket import WebSocket
@@ -26,11 +25,6 @@ if TYPE_CHECKING:
 _SWITCHED: Final = 101
 _BASE64: Final = "base64.binary.k8s.io"
 _SPOKEN: Final = Spoken(over_spdy=(), over_websocket=("", "binary.k8s.io", _BASE64))
-
-
-def is_wanted(request: Request) -> bool:
-    upgrade: Upgrade | None = request.scope.get(UPGRADE)
-    return upgrade is not None and upgrade.speaks("websocket")
 
 
 async def answer(

@@ -17,6 +17,7 @@ from fairlead.api.verbs import ListQuery, WatchQuery, WriteOptions
 from fairlead.caches import bounded_cache
 from fairlead.golang.durations import parse_seconds
 from fairlead.golang.numbers import parse_bool, parse_int
+from fairlead.runtime.http.upgrading import UPGRADE, Upgrade
 from fairlead.runtime.log_lines import AUDIT_ID
 from fairlead.server.access import AccessRequest
 from fairlead.server.apply.bodies import check_options, manager_of
@@ -89,6 +90,11 @@ class Request:
     def replace_headers(self, headers: list[tuple[bytes, bytes]]) -> None:
         """From now on it has these."""
         self.scope["headers"], self.headers = headers, dict(reversed(headers))
+
+    def wishes_for(self, *protocols: str) -> bool:
+        """Whether the client wants to go on in one of these."""
+        upgrade: Upgrade | None = self.scope.get(UPGRADE)
+        return upgrade is not None and any(map(upgrade.speaks, protocols))
 
     @property
     def method(self) -> str:

@@ -62,8 +62,7 @@ async def connect(host: str, port: int, context: ssl.SSLContext | None, server_n
 
 def wants_tunnel(request: Request) -> bool:
     """Whether the client wishes for a protocol of which nothing is read here."""
-    upgrade: Upgrade | None = request.scope.get(UPGRADE)
-    return upgrade is not None and any(map(upgrade.speaks, _HANDED_OVER))
+    return request.wishes_for(*_HANDED_OVER)
 
 
 class Tunnels:
