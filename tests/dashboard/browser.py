@@ -29,6 +29,11 @@ _FLAGS = [
 ]
 #: What keys are called, for those that write nothing.
 _KEY_CODES = {"ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "Escape": 27, "Enter": 13, "Home": 36}
+#: A promise: the grid of nodes was scrolled through thirty frames, from its top.
+SCROLLED = (
+    "(async () => { const grid = document.getElementById('nodes'); grid.scrollTop = 0; for (let step = 0; step < 30; step++) {"
+    " await new Promise(requestAnimationFrame); grid.scrollTop += 25; } })()"
+)
 PATIENCE_SECONDS = 15.0
 
 

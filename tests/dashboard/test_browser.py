@@ -11,7 +11,7 @@ import pytest
 from fairlead.api.builtin import NAMESPACES, PODS, PRIORITY_CLASSES
 from fairlead.api.verbs import PatchType
 from fairlead.dashboard.recorded import RecordedRun
-from tests.dashboard.browser import Page, browser, chromium
+from tests.dashboard.browser import SCROLLED, Page, browser, chromium
 from tests.dashboard.runs import kept_run
 from tests.dashboard.shown import Shown, on_dashboard, on_source, pod
 
@@ -187,28 +187,27 @@ def test_pods_are_told_apart_and_filtered_by_qos_priority_and_namespace(tmp_path
     in_browser(test, tmp_path)
 
 
-def test_a_thousand_nodes_stay_fluid(tmp_path: Path) -> None:
-    """By the time that the browser's main thread worked, however busy the machine is."""
+def test_of_a_thousand_tiles_only_that_of_a_node_that_changed_is_drawn_again(tmp_path: Path) -> None:
+    """What keeps a thousand nodes fluid; how fluid they are is benchmarks/dashboard.py's to say."""
 
     async def test(page: Page, shown: Shown) -> None:
-        await page.command("Performance.enable", timeDomain="threadTicks")
-
-        async def worked() -> float:
-            metrics = (await page.command("Performance.getMetrics"))["metrics"]
-            figures = {metric["name"]: metric["value"] for metric in metrics}
-            return float(figures["ScriptDuration"] + figures["LayoutDuration"] + figures["RecalcStyleDuration"])
-
-        began = await worked()
         await page.value(
-            "(async () => { const grid = document.getElementById('nodes'); for (let step = 0; step < 30; step++) {"
-            " await new Promise(requestAnimationFrame); grid.scrollTop += 25; } })()"
+            "{ window.drawn = new Set(); const observer = new MutationObserver((records) => {"
+            " for (const { target } of records) { const tile = (target.closest ? target : target.parentElement)"
+            ".closest('.tile'); if (tile) drawn.add(tile.dataset.name) } });"
+            " observer.observe(document.getElementById('nodes'),"
+            " { subtree: true, childList: true, attributes: true, characterData: true }) }"
         )
-        assert await worked() - began < 30 * 0.008  # half a frame
+        await page.value(SCROLLED)
+        assert await page.value("[...drawn]") == []
 
-        began = await worked()
+        await shown.create("web")
+        await page.until(f"{_SIDE}.includes('Burstable')")
+        (changed,) = await page.value("[...drawn]")
+        assert "1 pod" in await page.value(label(changed))
+
         await page.press("/")
         await page.write("node-77")
         await page.until("document.querySelectorAll('.tile:not([hidden])').length === 11")
-        assert await worked() - began < 0.4
 
     in_browser(test, tmp_path, nodes=1000)
