@@ -31,8 +31,8 @@ _FLAGS = [
 _KEY_CODES = {"ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "Escape": 27, "Enter": 13, "Home": 36}
 #: A promise: the grid of nodes was scrolled through thirty frames, from its top.
 SCROLLED = (
-    "(async () => { const grid = document.getElementById('nodes'); grid.scrollTop = 0; for (let step = 0; step < 30; step++) {"
-    " await new Promise(requestAnimationFrame); grid.scrollTop += 25; } })()"
+    "(async () => { const grid = document.getElementById('nodes'); grid.scrollTop = 0;"
+    " for (let step = 0; step < 30; step++) { await new Promise(requestAnimationFrame); grid.scrollTop += 25; } })()"
 )
 PATIENCE_SECONDS = 15.0
 
