@@ -79,6 +79,8 @@ class NodeConfigurations:
         self._groups = sorted(groups, key=lambda group: group.selector is None)
         self._flags = tuple(flags)
         self._configured: LruCache[ConfigurationKey, Configured] = LruCache(_REMEMBERED)
+        #: By how many CPUs the machine has, too.
+        self._settings: LruCache[tuple[ConfigurationKey, int], NodeSettings] = LruCache(_REMEMBERED)
         self._resources: LruCache[tuple[ConfigurationKey, tuple[tuple[str, str], ...]], NodeResources] = LruCache(
             _REMEMBERED
         )
@@ -116,8 +118,13 @@ class NodeConfigurations:
 
     def settings(self, key: ConfigurationKey, node: Node) -> NodeSettings:
         """StartupError for a configuration with which the kubelet of the node does not start."""
-        configured = self.configured(key)
-        return NodeSettings(configured, start_settings(configured.configuration, hardware_of(node).machine.cpus))
+        entry = (key, hardware_of(node).machine.cpus)
+        found = self._settings.get(entry)
+        if found is None:
+            configured = self.configured(key)
+            found = NodeSettings(configured, start_settings(configured.configuration, entry[1]))
+            self._settings.put(entry, found)
+        return found
 
     def plan(self, key: ConfigurationKey, node: Node, pods_memory_bytes: int = 0) -> NodePlan:
         """What the kubelet does when it starts, with pods that use so much; StartupError if that ends it at once."""
