@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Final
 
+from fairlead.agent.choices import ClusterNetwork
 from fairlead.agent.network.cni import configuration
 from fairlead.agent.network.dns.resolv_conf import Naming
 from fairlead.agent.network.pod_network import PodNetwork as OwnNetwork
@@ -30,13 +30,6 @@ FOLDER: Final = "network"
 _PLUGINS: Final = ("bridge", "host-local")
 _PROGRAMS: Final = {"nft": "nftables", "ip": "iproute2"}
 _PLUGINS_PACKAGE: Final = "containernetworking-plugins"
-
-
-class ClusterNetwork(StrEnum):
-    """Who brings the network of the cluster."""
-
-    FAIRLEAD = "fairlead"
-    NONE = "none"
 
 
 def loopback_only(why: str) -> Networking:

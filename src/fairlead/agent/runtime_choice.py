@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -20,12 +19,6 @@ from fairlead.agent.runtimes.process.process_groups import ProcessGroups
 
 #: The file in the folder of the agent that says where the runtime listens which has pods of ours.
 ENDPOINT: Final = "cri-endpoint"
-
-
-class RuntimeKind(StrEnum):
-    OCI = "oci"
-    CRI = "cri"
-    PROCESS = "process"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Any
 
 import click
 import msgspec
@@ -21,19 +20,9 @@ from fairlead.agent.images.image import Image
 from fairlead.agent.images.rootfs import RunAs
 from fairlead.agent.images.store import ImageStore
 from fairlead.cli.failures import Failure, WrongUsage, parsing
+from fairlead.cli.node_root import SHOWN_ROOT, default_root
 
-_ROOT_OF_MACHINE: Final = Path("/var/lib/fairlead")
-#: As the help says it.
-SHOWN_ROOT: Final = "/var/lib/fairlead; without root ~/.local/share/fairlead"
 _Command = Callable[..., Any]
-
-
-def default_root() -> Path:
-    """Where a node keeps things: the machine's, or a user's own."""
-    if os.geteuid() == 0:
-        return _ROOT_OF_MACHINE
-    data = os.environ.get("XDG_DATA_HOME", "")
-    return (Path(data) if data.startswith("/") else Path.home() / ".local" / "share") / "fairlead"
 
 
 @click.group(short_help="The images of this machine, for nodes that run containers.")

@@ -16,13 +16,14 @@ import click
 
 from fairlead.agent.agent import AgentSettings, NodeAgent
 from fairlead.agent.cgroups.hierarchies import NoCgroups
+from fairlead.agent.choices import ClusterNetwork, RuntimeKind
 from fairlead.agent.claims import InUse, held
 from fairlead.agent.images.store import ImageStore
 from fairlead.agent.machine import host_address
-from fairlead.agent.network_choice import ClusterNetwork, Networking, networking, of_the_machine
+from fairlead.agent.network_choice import Networking, networking, of_the_machine
 from fairlead.agent.node_object import NodeIdentity
 from fairlead.agent.reset import reset as remove_everything
-from fairlead.agent.runtime_choice import RuntimeKind, Runtimes, behind_cri, conmon, enter_user_namespace, processes
+from fairlead.agent.runtime_choice import Runtimes, behind_cri, conmon, enter_user_namespace, processes
 from fairlead.agent.runtimes.base import RuntimeFailure
 from fairlead.agent.runtimes.process import user_namespace
 from fairlead.agent.runtimes.process.process_groups import ProcessGroups
@@ -32,8 +33,8 @@ from fairlead.api.names import dns1123_subdomain
 from fairlead.api.objects import Obj
 from fairlead.api.verbs import Api
 from fairlead.cli.failures import Failure, WrongUsage, explained, parsing
-from fairlead.cli.images import SHOWN_ROOT, default_root
 from fairlead.cli.node_options import kubelet_configuration, refused
+from fairlead.cli.node_root import SHOWN_ROOT, default_root
 from fairlead.cli.node_user import check_user
 from fairlead.cli.standalone import access_of, serve
 from fairlead.client.http import HttpApi

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from fairlead.agent.runtime_choice import RuntimeKind
+from fairlead.agent.choices import RuntimeKind
 from fairlead.cli.failures import WrongUsage
 
 

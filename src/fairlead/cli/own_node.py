@@ -21,18 +21,17 @@ from typing import Any, Final, TypeVar
 import click
 import yaml
 
+from fairlead.agent.choices import ClusterNetwork, RuntimeKind
 from fairlead.agent.machine import host_address
 from fairlead.agent.network.settings import DNS_ADDRESS
-from fairlead.agent.network_choice import ClusterNetwork
-from fairlead.agent.runtime_choice import RuntimeKind
 from fairlead.api.builtin import SERVICES
 from fairlead.api.errors import AlreadyExists
 from fairlead.api.objects import Obj
 from fairlead.api.users import LOCAL_PATH_USER, NETWORK_USER, User, node_user
 from fairlead.api.verbs import Api
 from fairlead.cli.failures import Failure, WrongUsage
-from fairlead.cli.images import SHOWN_ROOT, default_root
 from fairlead.cli.node_options import kubelet_configuration, kubelet_flags
+from fairlead.cli.node_root import SHOWN_ROOT, default_root
 from fairlead.cli.node_user import check_user
 from fairlead.client.kubeconfig import Access, load, render
 from fairlead.compose import Cluster

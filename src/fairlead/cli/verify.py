@@ -20,7 +20,7 @@ from fairlead.agent.claims import InUse
 from fairlead.agent.runtimes.base import RuntimeFailure
 from fairlead.api.errors import ApiError
 from fairlead.cli.failures import Failure, WrongUsage, explained, parsing
-from fairlead.cli.images import SHOWN_ROOT, default_root
+from fairlead.cli.node_root import SHOWN_ROOT, default_root
 from fairlead.node.configuration.errors import StartupError
 from fairlead.node.configuration.load import configure
 from fairlead.runtime import log_lines
