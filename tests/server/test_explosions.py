@@ -6,7 +6,7 @@ Each takes seconds here at most; each took minutes, or memory without end. Nobod
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -117,27 +117,27 @@ _KEYS = {"matchLabelKeys": [f"k{n}" for n in range(60_000)], "mismatchLabelKeys"
 _AFFINITY = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
     {"topologyKey": "k", "labelSelector": {}} | _KEYS
 ]}}  # fmt: skip
-_LARGE_SPECS: dict[str, dict[str, Any]] = {
-    "spread constraints": {"topologySpreadConstraints": many(12_000, **_SPREAD)},
-    "claims": {
+_LARGE_SPECS: dict[str, Callable[[], dict[str, Any]]] = {
+    "spread constraints": lambda: {"topologySpreadConstraints": many(12_000, **_SPREAD)},
+    "claims": lambda: {
         "resourceClaims": many(15_000, name="c#", resourceClaimName="x"),
         "containers": [{"name": "c", "image": "i", "resources": {"claims": many(15_000, name="c#")}}],
     },
-    "equal ports": {"containers": [{"name": "c", "image": "i", "ports": many(20_000, containerPort=80)}]},
-    "ports": {"containers": [{"name": "c", "image": "i", "ports": [
+    "equal ports": lambda: {"containers": [{"name": "c", "image": "i", "ports": many(20_000, containerPort=80)}]},
+    "ports": lambda: {"containers": [{"name": "c", "image": "i", "ports": [
         {"containerPort": 80, "hostPort": 1 + number} for number in range(20_000)
     ]}]},
-    "files of a volume": {"volumes": [{"name": "v", "downwardAPI": {"items": many(15_000, **_FILES)}}]},
-    "label keys": {"affinity": _AFFINITY},
-    "subscripts": {"containers": [{"name": "c", "image": "i", "env": [
+    "files of a volume": lambda: {"volumes": [{"name": "v", "downwardAPI": {"items": many(15_000, **_FILES)}}]},
+    "label keys": lambda: {"affinity": _AFFINITY},
+    "subscripts": lambda: {"containers": [{"name": "c", "image": "i", "env": [
         {"name": "E", "valueFrom": {"fieldRef": {"fieldPath": "a['" * 500_000}}}
     ]}]},
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("spec", _LARGE_SPECS.values(), ids=_LARGE_SPECS)
-def test_no_list_of_a_pod_is_compared_each_with_each(server: Server, spec: dict[str, Any]) -> None:
-    pod = {"metadata": {"name": "x"}, "spec": {"containers": [{"name": "c", "image": "i"}]} | spec}
+def test_no_list_of_a_pod_is_compared_each_with_each(server: Server, spec: Callable[[], dict[str, Any]]) -> None:
+    pod = {"metadata": {"name": "x"}, "spec": {"containers": [{"name": "c", "image": "i"}]} | spec()}
     reply = server.ask("POST", "/api/v1/namespaces/default/pods?dryRun=All", pod)
     assert reply.code in (201, 422)
     assert len(reply.body) < 4 * MOST_ANSWERED
