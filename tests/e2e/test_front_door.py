@@ -14,6 +14,7 @@ import pytest
 
 from fairlead.client.kubeconfig import load
 from fairlead.client.tls import tls_of
+from tests.examples import each_time
 from tests.processes import Up, fairlead_up
 
 API = ("--components", "api")
@@ -69,7 +70,7 @@ def test_a_server_without_descriptors_says_so_and_recovers(tmp_path: Path) -> No
         assert "`ulimit -n`" in log
 
 
-@pytest.mark.parametrize("content", ["", "\n"])
+@pytest.mark.parametrize("content", each_time([""], ["", "\n"]))
 def test_an_empty_token_is_replaced(tmp_path: Path, content: str) -> None:
     with fairlead_up(tmp_path / "data", *API):
         pass

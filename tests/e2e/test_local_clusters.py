@@ -15,6 +15,7 @@ import yaml
 
 from fairlead.cli.clusters import until
 from tests.e2e.helpers.terminal import Terminal
+from tests.examples import each_time
 
 
 @pytest.fixture
@@ -118,7 +119,7 @@ MOMENTS: dict[str, Callable[[subprocess.Popen[str], Path], bool]] = {
 }
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("moment", each_time(["locked", "ready"], MOMENTS))
 def test_ctrl_c_at_any_moment_prints_no_traceback(tmp_path: Path, moment: str) -> None:
     data = tmp_path / "data"
     command = [sys.executable, "-m", "fairlead", "up", "--data-dir", str(data), "--port", "0"]

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from tests.e2e.helpers.terminal import Terminal
+from tests.examples import each_time
 from tests.processes import Up
 
 POD = """apiVersion: v1
@@ -69,24 +70,24 @@ def test_the_usage_of_a_node_is_its_annotation(terminal: Terminal, usage: str) -
     assert terminal.output(f"{usage} clear node/node-1") == "node/node-1: 1 taken back"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        ("set web memory=lots", 2, "sim.fairlead.dev/usage-memory: 'lots' is no amount: write one such as 300Mi"),
-        ("set web 'memory=60% of limit'", 2, "'60% of limit' makes no sense where there is no limit"),
-        ("set web memry=1Mi", 2, "there is no measure 'memry'"),
-        ("set web -c db memory=1Mi", 2, "the pod has no container 'db'"),
-        ("set web memory", 2, "'memory' is no setting: write MEASURE=USAGE, such as memory=300Mi"),
-        ("set web volume.dat=1Mi", 2, "the pod has no volume 'dat'"),
-        ("set web pids=0.5", 2, "'0.5' is no whole number of processes"),
-        ("set node/node-1 memory=1Ti", 2, "that the node has"),
-        ("set node/node-1 memory=60%", 2, "makes no sense where there is no request"),
-        ("set node/node-1 -c app memory=1Mi", 2, "a node has no containers"),
-        ("set a/b/c memory=1Mi", 2, "'a/b/c' is no pod"),
-        ("set gone memory=1Mi", 1, 'pods "gone" not found'),
-        ("show node/gone", 1, 'nodes "gone" not found'),
-    ],
-)
+REFUSED = [
+    ("set web memory=lots", 2, "sim.fairlead.dev/usage-memory: 'lots' is no amount: write one such as 300Mi"),
+    ("set web 'memory=60% of limit'", 2, "'60% of limit' makes no sense where there is no limit"),
+    ("set web memry=1Mi", 2, "there is no measure 'memry'"),
+    ("set web -c db memory=1Mi", 2, "the pod has no container 'db'"),
+    ("set web memory", 2, "'memory' is no setting: write MEASURE=USAGE, such as memory=300Mi"),
+    ("set web volume.dat=1Mi", 2, "the pod has no volume 'dat'"),
+    ("set web pids=0.5", 2, "'0.5' is no whole number of processes"),
+    ("set node/node-1 memory=1Ti", 2, "that the node has"),
+    ("set node/node-1 memory=60%", 2, "makes no sense where there is no request"),
+    ("set node/node-1 -c app memory=1Mi", 2, "a node has no containers"),
+    ("set a/b/c memory=1Mi", 2, "'a/b/c' is no pod"),
+    ("set gone memory=1Mi", 1, 'pods "gone" not found'),
+    ("show node/gone", 1, 'nodes "gone" not found'),
+]
+
+
+@pytest.mark.parametrize(("arguments", "code", "message"), each_time([REFUSED[0], REFUSED[-1]], REFUSED))
 def test_wrong_usage_is_refused_before_anything_is_written(
     terminal: Terminal, usage: str, namespace: str, arguments: str, code: int, message: str
 ) -> None:

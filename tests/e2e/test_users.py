@@ -21,6 +21,7 @@ from fairlead.client.kubeconfig import load, render
 from fairlead.runtime.authority import Authority, key_pem, new_key
 from fairlead.runtime.loops import run
 from tests.e2e.helpers.terminal import Terminal
+from tests.examples import each_time
 from tests.processes import Up, fairlead_up
 from tests.server.https_services import Reviewer
 
@@ -228,17 +229,17 @@ def test_services_say_who_somebody_is_and_what_they_may_do(terminal: Terminal, t
         assert "Unauthorized" in terminal.run(f"{joe.replace('-joe', '-jane')} get pods --token=wrong").err
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ("--group ops", "--group says something about a --user"),
-        ("--user dev --token", "--token is the administrator's"),
-        ("--user dev --duration soon", "--duration"),
-        ("--user dev --duration 1m", "from 10m to 87600h"),
-        ("--user dev --namespace Not/One", "--namespace"),
-        (f"--user {'x' * 80}", "length"),
-    ],
-)
+REFUSED = [
+    ("--group ops", "--group says something about a --user"),
+    ("--user dev --token", "--token is the administrator's"),
+    ("--user dev --duration soon", "--duration"),
+    ("--user dev --duration 1m", "from 10m to 87600h"),
+    ("--user dev --namespace Not/One", "--namespace"),
+    (f"--user {'x' * 80}", "length"),
+]
+
+
+@pytest.mark.parametrize(("options", "said"), each_time(REFUSED[:2], REFUSED))
 def test_wrong_options_are_told_in_a_sentence(terminal: Terminal, cluster: Up, options: str, said: str) -> None:
     answer = terminal.run(f"{FAIRLEAD} kubeconfig --data-dir {cluster.data_dir} {options}")
     assert answer.code == 2

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from fairlead.fairshare.claims import Claim, Model, Surplus
 from fairlead.fairshare.shares import shares
+from tests.examples import examples
 from tests.fairshare.generated import LARGE, Problem, problems, surpluses
 from tests.fairshare.linear import NoAnswerError, Programs, TooLittleError
 
@@ -17,8 +18,8 @@ TOLERANCE = 1e-5
 
 #: To find the smallest example takes minutes of linear programs.
 WITHOUT_SHRINKING = (Phase.explicit, Phase.reuse, Phase.generate)
-some = settings(max_examples=40, phases=WITHOUT_SHRINKING)
-more = settings(some, max_examples=60)
+some = settings(max_examples=examples(25), phases=WITHOUT_SHRINKING)
+more = settings(some, max_examples=examples(40))
 
 
 def assert_as_fair(problem: Problem, surplus: Surplus = Surplus.TOTAL) -> None:

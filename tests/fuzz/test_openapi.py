@@ -1,7 +1,7 @@
 """Requests made from the OpenAPI that we serve, sensible and not: none may end in a bug, a hang or a leak.
 
 Operations are taken in an order drawn from a seed until the time is over. Ask for more by the environment:
-`FAIRLEAD_FUZZ_SECONDS=3600 FAIRLEAD_FUZZ_EXAMPLES=50 FAIRLEAD_FUZZ_SEED=7 pytest -n 0 tests/fuzz`.
+`FAIRLEAD_FUZZ_SECONDS=3600 FAIRLEAD_FUZZ_EXAMPLES=50 FAIRLEAD_FUZZ_SEED=7 pytest -n 0 -m slow tests/fuzz`.
 """
 
 from __future__ import annotations
@@ -59,6 +59,7 @@ def check(server: Server, operation: Any) -> None:
     send()
 
 
+@pytest.mark.slow
 def test_no_operation_ends_in_a_bug(server: Server) -> None:
     ends, checked = monotonic() + SECONDS, 0
     with uncomplaining():

@@ -22,6 +22,7 @@ from fairlead.study.changes.changed_cluster import ChangedCluster
 from fairlead.study.changes.document import Step, step_of
 from fairlead.study.changes.errors import Origin
 from tests.conftest import GOLDEN
+from tests.examples import each_time
 from tests.study.clusters import TIME
 
 sys.path.insert(0, str(GOLDEN))
@@ -104,7 +105,7 @@ def difference(case: Obj, pods: dict[str, PodHistory]) -> str:
     return f"victims {sorted(preempted)} instead of {sorted(victims)}" if preempted != victims else ""
 
 
-@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("file", each_time(["preemption", "spread"], FILES))
 def test_what_is_foretold_of_a_dump_is_what_kube_scheduler_did(file: str) -> None:
     found: dict[str, str] = {}
     chosen = cases(file)

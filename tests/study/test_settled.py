@@ -21,6 +21,7 @@ from fairlead.runtime.loops import run_virtual
 from fairlead.study.changes import nodes
 from fairlead.study.changes.changed_cluster import ChangedCluster
 from fairlead.study.dump_behaviour import declared
+from tests.examples import each_time
 from tests.study.left_alone import KINDS, objects_after, settings_of
 from tests.study.real_clusters import CLUSTERS, TIME, autoscaler, cron_job, deployment, finished_job, owned_by
 
@@ -64,9 +65,7 @@ def by_name(objects: Iterable[Obj]) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name == "kubeadm" else pytest.mark.slow) for name in CLUSTERS]
-)
+@pytest.mark.parametrize("name", each_time(["kubeadm"], CLUSTERS))
 def test_nothing_happens_to_a_cluster_that_is_left_alone(name: str) -> None:
     dump = CLUSTERS[name]()
     kinds = {kind.kind for kind in KINDS}
