@@ -9,6 +9,7 @@ import hypothesis
 import pytest
 
 from fairlead import COMPATIBILITY_VERSION
+from fairlead.runtime.memory import keep_started
 from tests.examples import USUAL
 from tests.kubectl import KubectlMissing, kubectl
 
@@ -36,3 +37,8 @@ def kubectl_path() -> Path:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes minutes begins first, so that no worker ends with it while the others have nothing left to do."""
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+def pytest_collection_finish() -> None:
+    """Ten thousand tests stay until the end: looking through them again and again took five percent of all time."""
+    keep_started()
