@@ -9,7 +9,10 @@ import pytest
 
 from fairlead.api import builtin
 from fairlead.api.objects import Obj
+from fairlead.api.pods import Pod
 from fairlead.api.taints import Taint, TimedToleration
+from fairlead.controllers.actions import Actions
+from fairlead.controllers.base import World
 from fairlead.controllers.nodes import NodeLifecycle, TaintEviction
 from fairlead.controllers.nodes.eviction import tolerated_seconds
 from fairlead.controllers.podgc import PodGarbage
@@ -281,6 +284,37 @@ async def test_what_finished_first_is_removed_when_there_is_too_much_of_it(clust
         await asyncio.sleep(2)
     await asyncio.sleep(30)
     assert [one["metadata"]["name"] for one in await cluster.all(builtin.PODS)] == ["p2", "p3", "p4"]
+
+
+class CountingPodGarbage(PodGarbage):
+    """Counts its turns."""
+
+    def __init__(self) -> None:
+        super().__init__(most_finished=100)
+        self.turns = 0
+
+    def reconcile(self, obj: Pod, world: World) -> Actions:
+        self.turns += 1
+        return super().reconcile(obj, world)
+
+
+def test_finished_pods_do_not_all_wait_for_the_next_look() -> None:
+    """Each had a timer of its own, and at every look set it again: at the limit, a thousand turns for each pod."""
+    garbage = CountingPodGarbage()
+
+    async def act(cluster: Cluster) -> None:
+        await node(cluster, "n1")
+        for number in range(300):
+            await pod(cluster, f"p{number:03}", "n1")
+            await cluster.patch(builtin.PODS, f"p{number:03}", {"status": {"phase": "Succeeded"}}, "status")
+            await asyncio.sleep(7)
+        before = garbage.turns
+        await asyncio.sleep(3600)
+        assert len(await cluster.all(builtin.PODS)) == 100
+        assert garbage.turns - before < 10
+
+    run(act, lambda: garbage)
+    assert garbage.turns < 3 * 300
 
 
 @pytest.mark.parametrize("hours", [8, -8])

@@ -83,6 +83,7 @@ class PodGarbage(Controller[Pod]):
         self._most_finished = most_finished
         self._missing: dict[str, float] = {}  # nodes that are not there, and since when
         self._swept_at = -math.inf
+        self._next_sweeper = ""  # the pod whose turn looks next: one timer is enough for all
 
     def concerns(self, old: Pod | None, new: Pod | None, world: World) -> bool:
         if new is None or (old is not None and _relevant(old) == _relevant(new)):
@@ -94,7 +95,7 @@ class PodGarbage(Controller[Pod]):
 
     def reconcile(self, obj: Pod, world: World) -> Actions:
         if obj.is_finished:
-            yield from self._sweep(world)
+            yield from self._sweep(obj.metadata.key, world)
         name = obj.spec.node_name
         if not name:
             if obj.metadata.is_terminating:
@@ -118,14 +119,18 @@ class PodGarbage(Controller[Pod]):
     def _surplus(self, world: World) -> int:
         return _finished(world).count(_ALL) - self._most_finished
 
-    def _sweep(self, world: World) -> Actions:
-        """Remove what finished longest ago, if there is too much of it."""
+    def _sweep(self, key: str, world: World) -> Actions:
+        """Remove what finished longest ago, if there is too much of it, in the turn of one of them."""
+        if self._next_sweeper == key:
+            self._next_sweeper = ""
         surplus = self._surplus(world)
         if surplus <= 0:
             return
         since = world.monotonic - self._swept_at
         if since < SWEEP_SECONDS:
-            yield Requeue(SWEEP_SECONDS - since)
+            if world.get(PODS, self._next_sweeper) is None:  # it has no timer, or its pod is gone
+                self._next_sweeper = key
+                yield Requeue(SWEEP_SECONDS - since)
             return
         self._swept_at = world.monotonic
         oldest = _oldest(world, surplus)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import selectors
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from contextvars import Context
+from typing import Any, Final, TypeVar, TypeVarTuple, Unpack
 
 import uvloop
 
@@ -19,9 +20,16 @@ from fairlead.runtime.clock import ticking
 from fairlead.runtime.watchdog import watched
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 #: Second zero of virtual time unless the caller names another: 2026-01-01T00:00:00Z.
 DEFAULT_EPOCH = 1_767_225_600.0
+
+
+#: A timer is due within this much of now: asyncio's own nanosecond is lost in rounding after half a year.
+_DUE_SECONDS: Final = 1e-7
+#: The least that a timer waits, so that it is not due when it is set.
+_SHORTEST_SECONDS: Final = 2 * _DUE_SECONDS
 
 
 class Stalled(RuntimeError):
@@ -75,10 +83,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def __init__(self, epoch: float = DEFAULT_EPOCH) -> None:
         self._jumping = _Jumping()
         super().__init__(self._jumping)
-        # A timer is due within this much of now. asyncio's own nanosecond is lost in rounding after half a year. And it
-        # is less than `now()` can tell apart: who is woken a rounding too early and waits for the rest of it must not
-        # be woken at the same moment again, for as long as somebody works time stands still.
-        self._clock_resolution = 1e-7
+        self._clock_resolution = _DUE_SECONDS
         self.epoch = epoch
 
     def run_forever(self) -> None:
@@ -93,6 +98,15 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         waiter: asyncio.Future[None] = self.create_future()
         self._jumping.idle.append(waiter)
         await waiter
+
+    def call_later(
+        self, delay: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """Whoever waits at all is called when some time has passed. Woken a rounding too early, he waits for the rest
+        of it: if he were woken at the same moment again, time would stand still, for he is never idle."""
+        if 0 < delay < _SHORTEST_SECONDS:
+            delay = _SHORTEST_SECONDS
+        return super().call_later(delay, callback, *args, context=context)
 
     def pass_by(self, seconds: float) -> None:
         """Advance the clock, as if the current callback took so long; otherwise computing takes no virtual time."""
