@@ -245,7 +245,7 @@ def _token_webhook(stated: _Stated) -> TokenWebhookSettings | None:
     file = stated.authentication_token_webhook_config_file
     if file is None:
         return None
-    _check_service(file)
+    check_service(file)
     seconds = non_negative_seconds(stated.authentication_token_webhook_cache_ttl)
     return TokenWebhookSettings(file, stated.authentication_token_webhook_version, seconds)
 
@@ -276,7 +276,7 @@ def _headers(flag: str, text: str) -> tuple[str, ...]:
     return names
 
 
-def _check_service(file: Path) -> None:
+def check_service(file: Path) -> None:
     """Refuses a kubeconfig that names no service, before anything starts."""
     try:
         ReviewService(file)
@@ -298,7 +298,7 @@ def authorization() -> AuthorizationSettings:
             raise WrongUsage(f"{path}: {error}") from None
         for authorizer in authorizers:
             if authorizer.webhook is not None:
-                _check_service(authorizer.webhook.kubeconfig)
+                check_service(authorizer.webhook.kubeconfig)
         return AuthorizationSettings(authorizers, AuthorizationFile(path, data))
     if not stated.has_authorization_flags:
         return NODE_AND_RBAC
@@ -331,7 +331,7 @@ def _access_webhook(stated: _Stated) -> Webhook | None:
     file = stated.authorization_webhook_config_file
     if file is None:
         return None
-    _check_service(file)
+    check_service(file)
     return Webhook(
         file,
         stated.authorization_webhook_version,

@@ -14,7 +14,8 @@ from typing import Final
 
 from fairlead.api.roles import PolicyRule
 from fairlead.api.users import User
-from fairlead.client.reviews import SECONDS, ReviewService
+from fairlead.client.kubeconfig_service import SECONDS
+from fairlead.client.reviews import ReviewService
 from fairlead.server.access import AccessRequest, Authorizer, Decision, UserRules, Verdict
 from fairlead.server.auth.authorization_configuration import WEBHOOK, AuthorizerConfiguration, parsed
 from fairlead.server.auth.authorizer import Authorizers, LocalAuthorizer
