@@ -17,7 +17,7 @@ from fairlead.golang.durations import non_negative_seconds
 from fairlead.golang.numbers import parse_strict_bool
 from fairlead.golang.quoting import go_quote
 from fairlead.server.account_tokens import ISSUER
-from fairlead.server.auth import token_file
+from fairlead.server.auth import abac, token_file
 from fairlead.server.auth.authentication import (
     AnonymousAccess,
     AuthenticationFile,
@@ -25,9 +25,9 @@ from fairlead.server.auth.authentication import (
     TokenWebhookSettings,
     read_configuration,
 )
-from fairlead.server.auth.authorization import NODE_AND_RBAC, AuthorizationFile, AuthorizationSettings
+from fairlead.server.auth.authorization import NO_POLICIES, NODE_AND_RBAC, AuthorizationFile, AuthorizationSettings
 from fairlead.server.auth.authorization_configuration import (
-    MISSING,
+    ABAC,
     MODES,
     VERSIONS,
     WEBHOOK,
@@ -95,6 +95,7 @@ _OPTIONS: Final = (
     _option("requestheader-group-headers", str, "The groups. X-Remote-Group is common.", metavar="A,B"),
     _option("requestheader-extra-headers-prefix", str, "More. X-Remote-Extra- is common.", metavar="A,B"),
     _option("authorization-mode", str, "Who decides, in order.  [default: Node,RBAC]", metavar="A,B"),
+    _option("authorization-policy-file", _FILE, "Policies of the mode ABAC, one a line (docs/access.md)."),
     _option("authorization-config", _FILE, "The same as an AuthorizationConfiguration (docs/access.md)."),
     _option("authorization-webhook-config-file", _FILE, "A kubeconfig: who is asked in the mode Webhook."),
     _option("authorization-webhook-version", _VERSION, "Of SubjectAccessReviews.  [default: v1beta1]"),
@@ -137,6 +138,7 @@ class _Stated:
     requestheader_group_headers: str = ""
     requestheader_extra_headers_prefix: str = ""
     authorization_mode: str | None = None
+    authorization_policy_file: Path | None = None
     authorization_config: Path | None = None
     authorization_webhook_config_file: Path | None = None
     authorization_webhook_version: str = "v1beta1"
@@ -299,25 +301,28 @@ def authorization() -> AuthorizationSettings:
         for authorizer in authorizers:
             if authorizer.webhook is not None:
                 check_service(authorizer.webhook.kubeconfig)
-        return AuthorizationSettings(authorizers, AuthorizationFile(path, data))
-    if not stated.has_authorization_flags:
+        if stated.authorization_policy_file is None and any(each.type == ABAC for each in authorizers):
+            raise WrongUsage(NO_POLICIES)
+        return AuthorizationSettings(authorizers, AuthorizationFile(path, data), _policies(stated))
+    if not stated.has_authorization_flags and stated.authorization_policy_file is None:
         return NODE_AND_RBAC
     modes = ("Node", "RBAC") if stated.authorization_mode is None else names_in(stated.authorization_mode)
-    _check_modes(modes, stated.authorization_webhook_config_file)
+    _check_modes(modes, stated.authorization_policy_file, stated.authorization_webhook_config_file)
     webhook = _access_webhook(stated)
-    return AuthorizationSettings(
-        tuple(AuthorizerConfiguration(mode, webhook if mode == WEBHOOK else None) for mode in modes)
-    )
+    authorizers = tuple(AuthorizerConfiguration(mode, webhook if mode == WEBHOOK else None) for mode in modes)
+    return AuthorizationSettings(authorizers, policies=_policies(stated))
 
 
-def _check_modes(modes: Sequence[str], webhook_file: Path | None) -> None:
+def _check_modes(modes: Sequence[str], policy_file: Path | None, webhook_file: Path | None) -> None:
     if not modes:
         raise WrongUsage("at least one authorization-mode must be passed")
     for mode in modes:
         if mode not in MODES:
             raise WrongUsage(f"authorization-mode {go_quote(mode)} is not a valid mode")
-        if mode in MISSING:
-            raise WrongUsage(f"authorization-mode {go_quote(mode)}: {MISSING[mode]}")
+    if ABAC in modes and policy_file is None:
+        raise WrongUsage(NO_POLICIES)
+    if ABAC not in modes and policy_file is not None:
+        raise WrongUsage("cannot specify --authorization-policy-file without mode ABAC")
     if WEBHOOK in modes and webhook_file is None:
         raise WrongUsage("authorization-mode Webhook's authorization config file not passed")
     if WEBHOOK not in modes and webhook_file is not None:
@@ -325,6 +330,11 @@ def _check_modes(modes: Sequence[str], webhook_file: Path | None) -> None:
     if len(set(modes)) < len(modes):
         listed = " ".join(map(go_quote, modes))
         raise WrongUsage(f"authorization-mode [{listed}] has mode specified more than once")
+
+
+def _policies(stated: _Stated) -> tuple[abac.Policy, ...] | None:
+    file = stated.authorization_policy_file
+    return None if file is None else abac.load(file)
 
 
 def _access_webhook(stated: _Stated) -> Webhook | None:
