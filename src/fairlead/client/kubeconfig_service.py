@@ -26,6 +26,8 @@ class KubeconfigService:
     """One service. Whoever has made it closes it. ValueError or OSError: the kubeconfig cannot be used."""
 
     def __init__(self, file: Path, seconds: float = SECONDS) -> None:
+        import aiohttp  # noqa: F401  (it takes long, and who is named at the start is called later, on the loop)
+
         self._access = kubeconfig.load(file)
         if not self._access.server:
             raise ValueError(f"{file}: the current context has no server")
