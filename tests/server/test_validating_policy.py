@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.api.builtin import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES
+from fairlead.api.builtin import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, SECRETS
 from fairlead.api.encoded import Encoded
 from fairlead.api.errors import ApiError, Forbidden, Invalid
 from fairlead.api.objects import Obj
@@ -462,6 +462,22 @@ def test_conditions_that_fail_are_told_together() -> None:
         await world.bind()
         told = [f"expression 'object.{name} == 1' resulted in error: no such key: {name}" for name in ("a", "b")]
         assert await world.refusal(world.create()) == f"{PREFIX}[{told[0]}, {told[1]}]"
+
+    within(steps)
+
+
+def test_large_objects_do_not_wait_for_policies_about_others() -> None:
+    async def steps(world: World) -> None:
+        numbers = str(list(range(60)))
+        loops = f"{numbers}.all(a, {numbers}.all(b, {numbers}.all(c, a + b + c >= 0)))"  # takes long, and is stopped
+        await world.policy(*[loops] * 4)
+        await world.bind()
+        slow = [asyncio.create_task(world.refusal(world.create(name=name))) for name in ("a", "b", "c")]
+        await asyncio.sleep(0.1)  # each has had its time on the loop
+        large = {"metadata": {"name": "large"}, "data": {"k": "a" * 200_000}}
+        await world.server.registry.create(replace(INTERNAL, body_bytes=200_000), SECRETS, large, "default")
+        assert not any(task.done() for task in slow)
+        await asyncio.gather(*slow)
 
     within(steps)
 

@@ -32,14 +32,14 @@ class _Here(threading.local):
 _here: Final = _Here()
 
 
-async def offload(function: Callable[[], T], *, is_long: bool) -> T:
-    """The function's result; it is called in a thread if it may take long."""
+async def offload(function: Callable[[], T], *, is_long: bool, threads: ThreadPoolExecutor = _THREADS) -> T:
+    """The function's result; it is called in a thread if it may take long. `threads`: not in one that all share."""
     if not is_long:
         return function()
     loop = running_loop()
     if isinstance(loop, VirtualLoop):
         return function()
-    return await loop.run_in_executor(_THREADS, _with_time_of, loop, function)
+    return await loop.run_in_executor(threads, _with_time_of, loop, function)
 
 
 def _with_time_of(loop: asyncio.AbstractEventLoop, function: Callable[[], T]) -> T:

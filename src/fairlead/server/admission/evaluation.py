@@ -7,6 +7,7 @@ pkg/admission/plugin/cel/activation.go, 1.36). What would hold the event loop be
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
 from fairlead.cel.environment import PER_CALL_LIMIT, Program
@@ -21,6 +22,8 @@ T = TypeVar("T")
 POLICY_BUDGET: Final = 10_000_000
 #: And match conditions, of a policy or a webhook (`RuntimeCELCostBudgetMatchConditions`).
 CONDITIONS_BUDGET: Final = POLICY_BUDGET // 4
+#: What policies may cost takes seconds. Who waits for that waits for other policies, and nobody else does.
+_THREAD: Final = ThreadPoolExecutor(max_workers=1, thread_name_prefix="policies")
 #: How many seconds of the event loop all expressions about one request may have.
 _SECONDS_OF_LOOP: Final = 0.02
 
@@ -94,4 +97,4 @@ class LoopTime:
                 pass
             finally:
                 self._left -= stopwatch() - began
-        return await offload(lambda: work(None), is_long=True)
+        return await offload(lambda: work(None), is_long=True, threads=_THREAD)
