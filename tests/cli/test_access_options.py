@@ -12,6 +12,7 @@ from fairlead.cli.access_options import access_options, authentication, authoriz
 from fairlead.cli.failures import parsing
 from fairlead.client.kubeconfig import Access, render
 from fairlead.runtime.authority import Authority
+from fairlead.server.auth.abac import Policy
 from fairlead.server.auth.authentication import AuthenticationSettings, TokenWebhookSettings
 from fairlead.server.auth.authorization import NODE_AND_RBAC, AuthorizationSettings
 
@@ -105,12 +106,33 @@ def test_flags_say_what_a_file_would() -> None:
         (("--authorization-mode=RBAC,RBAC",), 'authorization-mode ["RBAC" "RBAC"] has mode specified more than once'),
         (("--authorization-mode=",), "at least one authorization-mode must be passed"),
         (("--authorization-mode=Webhook",), "authorization-mode Webhook's authorization config file not passed"),
-        (("--authorization-mode=ABAC",), "policies by attributes (ABAC) are not there"),
+        (("--authorization-mode=ABAC",), "authorization-mode ABAC's authorization policy file not passed"),
+        ((f"--authorization-policy-file={__file__}",), "cannot specify --authorization-policy-file without mode ABAC"),
         (("--anonymous-auth=maybe",), 'strconv.ParseBool: parsing "maybe": invalid syntax'),
     ],
 )
 def test_what_makes_no_sense_is_refused(arguments: tuple[str, ...], why: str) -> None:
     assert why in refusal(*arguments)
+
+
+def test_policies_by_attributes_come_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "policies.jsonl"
+    line = '{"apiVersion": "abac.authorization.kubernetes.io/v1beta1", "kind": "Policy", "spec": {"user": "jane"}}'
+    file.write_text(f"# who may\n\n{line}\n")
+    flags = ("--authorization-mode=Node,ABAC", f"--authorization-policy-file={file}")
+    _, settings = both(*flags)
+    assert [each.type for each in settings.authorizers] == ["Node", "ABAC"]
+    assert settings.policies == (Policy(user="jane"),)
+    file.write_text(f'{line}\n{{"kind": "Policy", "apiVersion": "v1"}}\n')
+    told = " ".join(refusal(*flags).split())
+    assert f"{file}, line 2: " in told and 'no kind "Policy" is registered for version "v1"' in told
+    config = tmp_path / "authorization.yaml"
+    head = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\nauthorizers:\n"
+    config.write_text(f"{head}- {{type: ABAC, name: abac}}\n")
+    assert "authorization policy file not passed" in refusal(f"--authorization-config={config}")
+    file.write_text(line)
+    _, settings = both(f"--authorization-config={config}", flags[1])
+    assert settings.policies == (Policy(user="jane"),)
 
 
 def test_a_file_and_flags_must_not_say_the_same(tmp_path: Path) -> None:

@@ -10,7 +10,9 @@ from click.testing import CliRunner
 
 from fairlead.cli.audit_options import audit_options, audit_settings
 from fairlead.cli.failures import parsing
+from fairlead.client.kubeconfig import Access, render
 from fairlead.server.audit.auditor import AuditSettings
+from fairlead.server.audit.webhook import AuditWebhookSettings
 
 POLICY = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n"
 
@@ -76,6 +78,53 @@ def test_the_defaults_are_those_of_kube_apiserver(policy: str) -> None:
 )
 def test_what_cannot_be_is_refused(policy: str, argument: str, text: str) -> None:
     assert text in refusal(policy, "--audit-log-path=a", argument)
+
+
+@pytest.fixture
+def webhook(tmp_path: Path) -> str:
+    path = tmp_path / "webhook.kubeconfig"
+    path.write_text(render(Access("https://localhost:1/audit", b"")))
+    return f"--audit-webhook-config-file={path}"
+
+
+def test_a_service_may_be_told_instead_of_a_file(policy: str, webhook: str, tmp_path: Path) -> None:
+    settings = stated(policy, webhook)
+    assert settings is not None and settings.path == ""
+    assert settings.webhook == AuditWebhookSettings(tmp_path / "webhook.kubeconfig")
+    batches = [
+        f"--audit-webhook-batch-{each}"
+        for each in ("buffer-size=1", "max-size=2", "max-wait=3s", "throttle-qps=0.5", "throttle-burst=4")
+    ]
+    settings = stated(policy, webhook, *batches, "--audit-webhook-initial-backoff=1m")
+    assert settings is not None and settings.webhook is not None
+    found = settings.webhook
+    assert (found.most_waiting, found.most_at_once, found.most_wait_seconds) == (1, 2, 3.0)
+    assert (found.throttle, found.initial_backoff_seconds) == ((0.5, 4), 60.0)
+    settings = stated(policy, webhook, "--audit-webhook-batch-throttle-enable=false", "--audit-webhook-mode=blocking")
+    assert settings is not None and settings.webhook is not None
+    assert (settings.webhook.throttle, settings.webhook.mode) == (None, "blocking")
+
+
+@pytest.mark.parametrize(
+    ("argument", "text"),
+    [
+        ("--audit-webhook-mode=x", 'invalid audit webhook mode x, allowed modes are "batch,blocking,blocking-strict"'),
+        ("--audit-webhook-version=v2", "invalid group version, allowed versions are"),
+        ("--audit-webhook-batch-buffer-size=0", "invalid audit batch webhook buffer size 0, must be a positive number"),
+        ("--audit-webhook-batch-max-size=-1", "invalid audit batch webhook max batch size -1, must be a positive"),
+        ("--audit-webhook-batch-throttle-qps=0", "invalid audit batch webhook throttle QPS 0, must be a positive"),
+        ("--audit-webhook-batch-throttle-burst=0", "invalid audit batch webhook throttle burst 0, must be a positive"),
+        ("--audit-webhook-initial-backoff=soon", "'soon' is not a duration"),
+    ],
+)
+def test_what_cannot_be_of_a_service_is_refused(policy: str, webhook: str, argument: str, text: str) -> None:
+    assert text in " ".join(refusal(policy, webhook, argument).split())
+
+
+def test_a_kubeconfig_that_names_no_service_is_refused(policy: str, tmp_path: Path) -> None:
+    file = tmp_path / "empty"
+    file.write_text("apiVersion: v1\nkind: Config\n")
+    assert f"Error: {file}: the kubeconfig has no entry" in refusal(policy, f"--audit-webhook-config-file={file}")
 
 
 def test_a_policy_and_a_place_go_together(policy: str) -> None:

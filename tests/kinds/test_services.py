@@ -16,6 +16,7 @@ from fairlead.api.objects import Obj
 from fairlead.kinds.services import service_warnings
 from fairlead.server.admission.base import Attributes, Operation
 from fairlead.server.admission.service_addresses import ServiceAddresses
+from fairlead.server.admission.service_networks import ServiceNetworks
 from tests.kinds.kind_world import born, messages, row_of, strategy_of, updated
 
 PORT: Obj = {"port": 80}
@@ -40,7 +41,7 @@ def stored(obj: Obj) -> bytes:
 
 
 def test_service_gets_an_address_of_the_cluster() -> None:
-    spec = service(ServiceAddresses(IPv4Network("10.7.0.0/16")))["spec"]
+    spec = service(ServiceAddresses(ServiceNetworks(IPv4Network("10.7.0.0/16"))))["spec"]
     assert spec["clusterIP"].startswith("10.7.")
     assert spec["clusterIPs"] == [spec["clusterIP"]]
     assert (spec["ipFamilies"], spec["ipFamilyPolicy"]) == (["IPv4"], "SingleStack")

@@ -60,6 +60,9 @@ class Extension:
         #: Of a body that is sent, and how many are.
         self.received = self.uploads = 0
         self.is_broken = False
+        #: Its OpenAPI v2, None if it has none, and the tag of that; how often it was sent.
+        self.specification: bytes | None = None
+        self.tag, self.specifications = "", 0
         self.port = 0
         self._authority = Authority.make("extras")
         self.bundle = b64encode(self._authority.certificate_pem).decode()
@@ -113,6 +116,12 @@ class Extension:
             case "/openapi/v3", "GET":
                 url = f"/openapi/v3{ROOT}?hash=ABC"
                 return web.json_response({"paths": {ROOT.strip("/"): {"serverRelativeURL": url}}})
+            case "/openapi/v2", "GET" if self.specification is not None:
+                if self.tag and request.headers.get("If-None-Match") == self.tag:
+                    return web.Response(status=304)
+                self.specifications += 1
+                headers = {"ETag": self.tag} if self.tag else {}
+                return web.Response(body=self.specification, content_type="application/json", headers=headers)
             case path, "GET" if path == f"/openapi/v3{ROOT}":
                 return web.json_response({"openapi": "3.0.0", "info": {"title": "extras", "version": "1"}, "paths": {}})
             case path, "GET" if path == GADGETS and "watch" in request.query:

@@ -158,7 +158,10 @@ def test_parameters_and_conditions_say_where_a_policy_works() -> None:
 @pytest.mark.parametrize(
     ("mutation", "why"),
     [
-        ("Object{data: object.nope}", "no such key: nope"),
+        (
+            "Object{data: object.nope}",
+            "expression 'Object{data: object.nope}' resulted in error: no such key: nope",
+        ),
         (
             "Object{nope: 1}",
             "error applying patch: failed to convert patch object to typed object: field not declared in schema",
@@ -187,6 +190,23 @@ def test_what_fails_refuses_the_request_unless_it_is_ignored(mutation: str, why:
 
     within(steps)
     within(ignored)
+
+
+def test_each_mutation_has_a_budget_of_its_own() -> None:
+    async def steps(world: World) -> None:
+        costly = f"!object.data.s.matches('{'x' * 400}')"  # 900,000 units over a text of 90,000 characters
+        variables = [{"name": f"v{at}", "expression": costly} for at in range(12)]
+        most, all_ = (" && ".join(f"variables.v{at}" for at in range(count)) for count in (11, 12))
+        note = '[JSONPatch{{op: "add", path: "/data/{0}", value: string({1})}}]'
+        await world.policy(note.format("a", most), note.format("b", most), variables=variables)
+        made = await world.create("x", {"s": "s" * 90_000})
+        assert (made["data"]["a"], made["data"]["b"]) == ("true", "true")
+        await world.policy(note.format("c", all_), name="q", variables=variables)
+        error = await refusal(world.create("y", {"s": "s" * 90_000}))
+        why = "validation failed due to running out of cost budget, no further validation rules will be run"
+        assert (error.code, error.message) == (403, PREFIX.replace("'p'", "'q'") + why)
+
+    within(steps)
 
 
 def test_what_can_be_set_as_a_whole_alone_is_not_set_in_part() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.api.builtin import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES
+from fairlead.api.builtin import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, SECRETS
 from fairlead.api.encoded import Encoded
 from fairlead.api.errors import ApiError, Forbidden, Invalid
 from fairlead.api.objects import Obj
@@ -22,6 +22,12 @@ from fairlead.store.memory import MemoryStore
 from tests.server.audit_world import a_request, annotations_of
 
 PREFIX = "configmaps \"x\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: "
+EXHAUSTED = "validation failed due to running out of cost budget, no further validation rules will be run"
+#: A text of that many characters, and what costs 900,000 units over it: a tenth for each, for each four of the pattern.
+LONG = "s" * 90_000
+COSTLY = f"!object.data.s.matches('{'x' * 400}')"
+TOO_COSTLY = f"!object.data.s.matches('{'x' * 500}')"
+CANCELLED = f"expression '{TOO_COSTLY}' resulted in error: operation cancelled: actual cost limit exceeded"
 ANYTHING = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}
 CONFIGS = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["configmaps"]}
 
@@ -357,5 +363,145 @@ def test_deployments_of_controllers_are_asked_as_well() -> None:
         await world.api.create(DEPLOYMENTS, {"metadata": {"name": "d"}, "spec": spec}, "default")
         scaled = world.api.patch(DEPLOYMENTS, "d", "default", {"spec": {"replicas": 9}}, subresource="scale")
         assert (await world.refusal(scaled)).endswith("denied request: at most 5")
+
+    within(steps)
+
+
+def test_an_expression_may_cost_only_so_much_and_the_next_is_asked_all_the_same() -> None:
+    async def steps(world: World) -> None:
+        await world.policy(TOO_COSTLY, {"expression": "false", "message": "second"})
+        await world.bind()
+        assert await world.refusal(world.create({"s": LONG})) == PREFIX + CANCELLED
+        patch = {"spec": {"failurePolicy": "Ignore"}}
+        await world.api.patch(world.row("ValidatingAdmissionPolicy"), "p", "", patch)
+        assert await world.refusal(world.create({"s": LONG})) == PREFIX + "second"
+
+    within(steps)
+
+
+@pytest.mark.parametrize("spec", [{"validations": 12}, {"auditAnnotations": 12}, {"matchConditions": 3}])
+@pytest.mark.parametrize("policy", ["Fail", "Ignore"])
+def test_a_policy_has_a_budget_and_its_failure_policy_says_what_is_beyond_it(spec: Obj, policy: str) -> None:
+    """Whatever was found before is not told: upstream gives up the whole policy."""
+
+    async def steps(world: World) -> None:
+        told = [
+            {"key": f"k{at}", "valueExpression": f"string({COSTLY})"} for at in range(spec.get("auditAnnotations", 0))
+        ]
+        conditions = [{"name": f"c{at}", "expression": COSTLY} for at in range(spec.get("matchConditions", 0))]
+        validations = [{"expression": "false", "message": "before"}, *[COSTLY] * spec.get("validations", 0)]
+        await world.policy(*validations, auditAnnotations=told, matchConditions=conditions, failurePolicy=policy)
+        await world.bind()
+        audit = a_request()
+        made = world.told({"s": LONG}, audit)
+        if policy == "Fail":
+            assert await world.refusal(made) == PREFIX + EXHAUSTED
+        else:
+            await made
+        assert annotations_of(audit) == {}
+        await world.refusal(world.create({"s": "short"}, "y"))
+
+    within(steps)
+
+
+def test_just_within_its_budget_a_policy_decides() -> None:
+    async def steps(world: World) -> None:
+        conditions = [{"name": f"c{at}", "expression": COSTLY} for at in range(2)]
+        told = [{"key": "k", "valueExpression": f"string({COSTLY})"}]
+        await world.policy(*[COSTLY] * 10, matchConditions=conditions, auditAnnotations=told)
+        await world.bind()
+        audit = a_request()
+        await world.told({"s": LONG}, audit)
+        assert annotations_of(audit) == {"p/k": "true"}
+
+    within(steps)
+
+
+def test_messages_are_paid_from_what_is_left() -> None:
+    async def steps(world: World) -> None:
+        last = {"expression": "false", "messageExpression": f"string({COSTLY})"}
+        await world.policy(*[COSTLY] * 11, last)
+        await world.bind()
+        assert await world.refusal(world.create({"s": LONG})) == f"{PREFIX}failed messageExpression: {EXHAUSTED}"
+
+    within(steps)
+
+
+def test_a_variable_is_paid_once_beside_the_expression_that_asks_for_it() -> None:
+    async def steps(world: World) -> None:
+        variables = [{"name": "a", "expression": COSTLY}, {"name": "b", "expression": TOO_COSTLY}]
+        await world.policy(*[f"variables.a && {COSTLY}"] * 9, "variables.a || variables.b", variables=variables)
+        await world.bind()
+        await world.create({"s": LONG})
+        await world.api.patch(
+            world.row("ValidatingAdmissionPolicy"), "p", "", {"spec": {"validations": [{"expression": "variables.b"}]}}
+        )
+        why = 'composited variable "b" fails to evaluate: operation cancelled: actual cost limit exceeded'
+        text = f"{PREFIX}expression 'variables.b' resulted in error: {why}"
+        assert await world.refusal(world.create({"s": LONG})) == text
+
+    within(steps)
+
+
+def test_one_expression_may_ask_the_authorizer_twice() -> None:
+    async def steps(world: World) -> None:
+        check = "authorizer.group('').resource('secrets').check('get').allowed()"
+        await world.policy(f"{check} && {check}", f"{check} && {check} && {check}")
+        await world.bind("Warn")
+        result = await world.told({}, a_request())
+        (warning,) = result.warnings
+        assert warning.endswith("resulted in error: operation cancelled: actual cost limit exceeded")
+
+    within(steps)
+
+
+def test_conditions_that_fail_are_told_together() -> None:
+    async def steps(world: World) -> None:
+        conditions = [{"name": name, "expression": f"object.{name} == 1"} for name in ("a", "b")]
+        await world.policy("true", matchConditions=conditions)
+        await world.bind()
+        told = [f"expression 'object.{name} == 1' resulted in error: no such key: {name}" for name in ("a", "b")]
+        assert await world.refusal(world.create()) == f"{PREFIX}[{told[0]}, {told[1]}]"
+
+    within(steps)
+
+
+def test_large_objects_do_not_wait_for_policies_about_others() -> None:
+    async def steps(world: World) -> None:
+        numbers = str(list(range(60)))
+        loops = f"{numbers}.all(a, {numbers}.all(b, {numbers}.all(c, a + b + c >= 0)))"  # takes long, and is stopped
+        await world.policy(*[loops] * 4)
+        await world.bind()
+        slow = [asyncio.create_task(world.refusal(world.create(name=name))) for name in ("a", "b", "c")]
+        await asyncio.sleep(0.1)  # each has had its time on the loop
+        large = {"metadata": {"name": "large"}, "data": {"k": "a" * 200_000}}
+        await world.server.registry.create(replace(INTERNAL, body_bytes=200_000), SECRETS, large, "default")
+        assert not any(task.done() for task in slow)
+        await asyncio.gather(*slow)
+
+    within(steps)
+
+
+def test_what_takes_long_does_not_hold_the_loop() -> None:
+    """A policy of nested loops over an object of a stranger is evaluated beside the loop, and so are its questions."""
+
+    async def steps(world: World) -> None:
+        numbers = str(list(range(60)))
+        loops = f"{numbers}.all(a, {numbers}.all(b, {numbers}.all(c, a + b + c >= 0)))"
+        check = "authorizer.group('').resource('secrets').check('get').allowed()"
+        await world.policy(f"{loops} && false", loops.replace(">= 0", f">= 0 || {check}") + f" && {check}")
+        await world.bind()
+        turns = 0
+
+        async def count() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        counting = asyncio.create_task(count())
+        await world.refusal(world.create())
+        counting.cancel()
+        assert turns > 40
 
     within(steps)

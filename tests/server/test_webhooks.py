@@ -359,7 +359,23 @@ def test_a_condition_that_fails_refuses_the_request() -> None:
     async def steps(world: World) -> None:
         await world.validating(allowed, matchConditions=[{"name": "a", "expression": "object.no"}])
         error = await world.refusal(world.create())
-        assert (error.code, error.message) == (403, 'configmaps "x" is forbidden: no such key: no')
+        text = "configmaps \"x\" is forbidden: expression 'object.no' resulted in error: no such key: no"
+        assert (error.code, error.message) == (403, text)
+
+    within(steps)
+
+
+def test_conditions_have_a_budget() -> None:
+    async def steps(world: World) -> None:
+        check = "authorizer.group('').resource('secrets').check('get').allowed()"  # 350,000 units
+        conditions = [{"name": f"c{at}", "expression": f"{check} && {check}"} for at in range(4)]
+        await world.validating(allowed, matchConditions=conditions[:3])
+        await world.create("w")
+        assert world.webhooks.asked() == ["v0"]
+        await world.mutating(allowed, matchConditions=conditions)
+        error = await world.refusal(world.create())
+        why = "validation failed due to running out of cost budget, no further validation rules will be run"
+        assert (error.code, error.message) == (403, f'configmaps "x" is forbidden: {why}')
 
     within(steps)
 

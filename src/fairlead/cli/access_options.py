@@ -17,7 +17,7 @@ from fairlead.golang.durations import non_negative_seconds
 from fairlead.golang.numbers import parse_strict_bool
 from fairlead.golang.quoting import go_quote
 from fairlead.server.account_tokens import ISSUER
-from fairlead.server.auth import token_file
+from fairlead.server.auth import abac, token_file
 from fairlead.server.auth.authentication import (
     AnonymousAccess,
     AuthenticationFile,
@@ -25,9 +25,9 @@ from fairlead.server.auth.authentication import (
     TokenWebhookSettings,
     read_configuration,
 )
-from fairlead.server.auth.authorization import NODE_AND_RBAC, AuthorizationFile, AuthorizationSettings
+from fairlead.server.auth.authorization import NO_POLICIES, NODE_AND_RBAC, AuthorizationFile, AuthorizationSettings
 from fairlead.server.auth.authorization_configuration import (
-    MISSING,
+    ABAC,
     MODES,
     VERSIONS,
     WEBHOOK,
@@ -95,6 +95,7 @@ _OPTIONS: Final = (
     _option("requestheader-group-headers", str, "The groups. X-Remote-Group is common.", metavar="A,B"),
     _option("requestheader-extra-headers-prefix", str, "More. X-Remote-Extra- is common.", metavar="A,B"),
     _option("authorization-mode", str, "Who decides, in order.  [default: Node,RBAC]", metavar="A,B"),
+    _option("authorization-policy-file", _FILE, "Policies of the mode ABAC, one a line (docs/access.md)."),
     _option("authorization-config", _FILE, "The same as an AuthorizationConfiguration (docs/access.md)."),
     _option("authorization-webhook-config-file", _FILE, "A kubeconfig: who is asked in the mode Webhook."),
     _option("authorization-webhook-version", _VERSION, "Of SubjectAccessReviews.  [default: v1beta1]"),
@@ -137,6 +138,7 @@ class _Stated:
     requestheader_group_headers: str = ""
     requestheader_extra_headers_prefix: str = ""
     authorization_mode: str | None = None
+    authorization_policy_file: Path | None = None
     authorization_config: Path | None = None
     authorization_webhook_config_file: Path | None = None
     authorization_webhook_version: str = "v1beta1"
@@ -245,7 +247,7 @@ def _token_webhook(stated: _Stated) -> TokenWebhookSettings | None:
     file = stated.authentication_token_webhook_config_file
     if file is None:
         return None
-    _check_service(file)
+    check_service(file)
     seconds = non_negative_seconds(stated.authentication_token_webhook_cache_ttl)
     return TokenWebhookSettings(file, stated.authentication_token_webhook_version, seconds)
 
@@ -276,7 +278,7 @@ def _headers(flag: str, text: str) -> tuple[str, ...]:
     return names
 
 
-def _check_service(file: Path) -> None:
+def check_service(file: Path) -> None:
     """Refuses a kubeconfig that names no service, before anything starts."""
     try:
         ReviewService(file)
@@ -298,26 +300,29 @@ def authorization() -> AuthorizationSettings:
             raise WrongUsage(f"{path}: {error}") from None
         for authorizer in authorizers:
             if authorizer.webhook is not None:
-                _check_service(authorizer.webhook.kubeconfig)
-        return AuthorizationSettings(authorizers, AuthorizationFile(path, data))
-    if not stated.has_authorization_flags:
+                check_service(authorizer.webhook.kubeconfig)
+        if stated.authorization_policy_file is None and any(each.type == ABAC for each in authorizers):
+            raise WrongUsage(NO_POLICIES)
+        return AuthorizationSettings(authorizers, AuthorizationFile(path, data), _policies(stated))
+    if not stated.has_authorization_flags and stated.authorization_policy_file is None:
         return NODE_AND_RBAC
     modes = ("Node", "RBAC") if stated.authorization_mode is None else names_in(stated.authorization_mode)
-    _check_modes(modes, stated.authorization_webhook_config_file)
+    _check_modes(modes, stated.authorization_policy_file, stated.authorization_webhook_config_file)
     webhook = _access_webhook(stated)
-    return AuthorizationSettings(
-        tuple(AuthorizerConfiguration(mode, webhook if mode == WEBHOOK else None) for mode in modes)
-    )
+    authorizers = tuple(AuthorizerConfiguration(mode, webhook if mode == WEBHOOK else None) for mode in modes)
+    return AuthorizationSettings(authorizers, policies=_policies(stated))
 
 
-def _check_modes(modes: Sequence[str], webhook_file: Path | None) -> None:
+def _check_modes(modes: Sequence[str], policy_file: Path | None, webhook_file: Path | None) -> None:
     if not modes:
         raise WrongUsage("at least one authorization-mode must be passed")
     for mode in modes:
         if mode not in MODES:
             raise WrongUsage(f"authorization-mode {go_quote(mode)} is not a valid mode")
-        if mode in MISSING:
-            raise WrongUsage(f"authorization-mode {go_quote(mode)}: {MISSING[mode]}")
+    if ABAC in modes and policy_file is None:
+        raise WrongUsage(NO_POLICIES)
+    if ABAC not in modes and policy_file is not None:
+        raise WrongUsage("cannot specify --authorization-policy-file without mode ABAC")
     if WEBHOOK in modes and webhook_file is None:
         raise WrongUsage("authorization-mode Webhook's authorization config file not passed")
     if WEBHOOK not in modes and webhook_file is not None:
@@ -327,11 +332,16 @@ def _check_modes(modes: Sequence[str], webhook_file: Path | None) -> None:
         raise WrongUsage(f"authorization-mode [{listed}] has mode specified more than once")
 
 
+def _policies(stated: _Stated) -> tuple[abac.Policy, ...] | None:
+    file = stated.authorization_policy_file
+    return None if file is None else abac.load(file)
+
+
 def _access_webhook(stated: _Stated) -> Webhook | None:
     file = stated.authorization_webhook_config_file
     if file is None:
         return None
-    _check_service(file)
+    check_service(file)
     return Webhook(
         file,
         stated.authorization_webhook_version,

@@ -1,21 +1,25 @@
-"""Options of `fairlead up` about its audit log: kube-apiserver's flags, with its defaults and errors."""
+"""Options of `fairlead up` about its audit: kube-apiserver's flags, with its defaults and errors."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
 
+from fairlead.cli.access_options import check_service
 from fairlead.cli.failures import WrongUsage
+from fairlead.golang.durations import non_negative_seconds
 from fairlead.server.audit import policy_file
 from fairlead.server.audit.auditor import AuditSettings
+from fairlead.server.audit.webhook import AuditWebhookSettings, Mode
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _STATED: Final = "fairlead.audit-options"
 _FORMATS: Final = ("json",)
+_VERSION: Final = "audit.k8s.io/v1"
 
 
 def _keep(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
@@ -42,6 +46,57 @@ _OPTIONS: Final = (
     _number("audit-log-maxsize", 100, "MB", "Begin a new file when it is so large; 0: never."),
     _number("audit-log-maxbackup", 100, "COUNT", "How many old files to keep; 0: all."),
     _number("audit-log-maxage", 366, "DAYS", "How long to keep old files; 0: for ever."),
+    _option(
+        "audit-webhook-config-file",
+        "A kubeconfig of a service that is sent the audit events.",
+        type=click.Path(path_type=Path),
+    ),
+    _option(
+        "audit-webhook-mode",
+        "Whether requests wait until it has them: batch, blocking, or blocking-strict, which fails those of which it "
+        "cannot be told.",
+        default=Mode.BATCH,
+        show_default=True,
+        metavar="MODE",
+    ),
+    _option(
+        "audit-webhook-version", "In which form it is told.", default=_VERSION, show_default=True, metavar="VERSION"
+    ),
+    _option(
+        "audit-webhook-initial-backoff",
+        "How long to wait before a call is tried again.",
+        default="10s",
+        show_default=True,
+        metavar="DURATION",
+    ),
+    _number("audit-webhook-batch-buffer-size", 10_000, "COUNT", "How many events may wait."),
+    _number("audit-webhook-batch-max-size", 400, "COUNT", "How many events are sent at once."),
+    _option(
+        "audit-webhook-batch-max-wait",
+        "How long to wait for so many.",
+        default="30s",
+        show_default=True,
+        metavar="DURATION",
+    ),
+    _option(
+        "audit-webhook-batch-throttle-enable",
+        "Whether there may only be so many batches a second.",
+        type=bool,
+        default=True,
+        show_default=True,
+        metavar="BOOL",
+        is_flag=False,
+        flag_value=True,
+    ),
+    _option(
+        "audit-webhook-batch-throttle-qps",
+        "How many batches a second, on average.",
+        type=float,
+        default=10.0,
+        show_default=True,
+        metavar="NUMBER",
+    ),
+    _number("audit-webhook-batch-throttle-burst", 15, "COUNT", "How many batches at once, if there were none before."),
 )
 
 
@@ -53,13 +108,16 @@ def audit_options(command: Command) -> Command:
 
 
 def audit_settings() -> AuditSettings | None:
-    """What the audit log is to be; None if there is to be none. ValueError if the policy is not what it should be."""
+    """What the audit is to be; None if there is to be none. ValueError if the policy is not what it should be."""
     stated = click.get_current_context().meta[_STATED]
-    file, path = stated["audit_policy_file"], stated["audit_log_path"]
-    if not file and not path:
+    file, path, webhook = stated["audit_policy_file"], stated["audit_log_path"], stated["audit_webhook_config_file"]
+    if not (file or path or webhook):
         return None
-    if not (file and path):
-        raise WrongUsage("--audit-policy-file says what the audit log tells, --audit-log-path where: give both or none")
+    if not (file and (path or webhook)):
+        raise WrongUsage(
+            "--audit-policy-file says what is told of requests, --audit-log-path or --audit-webhook-config-file whom: "
+            "give both or none"
+        )
     if stated["audit_log_format"] not in _FORMATS:
         text = f'invalid audit log format {stated["audit_log_format"]}, allowed formats are "{",".join(_FORMATS)}"'
         raise WrongUsage(text)
@@ -67,4 +125,29 @@ def audit_settings() -> AuditSettings | None:
     for name, number in zip(("maxage", "maxbackup", "maxsize"), numbers, strict=True):
         if number < 0:
             raise WrongUsage(f"--audit-log-{name} {number} can't be a negative number")
-    return AuditSettings(policy_file.load(file), path, *numbers)
+    max_age, max_backups, max_megabytes = numbers
+    service = _webhook(webhook, stated) if webhook else None
+    return AuditSettings(policy_file.load(file), path, max_age, max_backups, max_megabytes, service)
+
+
+def _webhook(file: Path, stated: Mapping[str, Any]) -> AuditWebhookSettings:
+    """Which service is told, and how. The sizes and rates count in mode batch alone, and are checked there alone."""
+    mode = stated["audit_webhook_mode"]
+    if mode not in tuple(Mode):
+        raise WrongUsage(f'invalid audit webhook mode {mode}, allowed modes are "{",".join(Mode)}"')
+    if stated["audit_webhook_version"] != _VERSION:
+        raise WrongUsage(f'invalid group version, allowed versions are ["{_VERSION}"]')
+    backoff = non_negative_seconds(stated["audit_webhook_initial_backoff"])
+    wait = non_negative_seconds(stated["audit_webhook_batch_max_wait"])
+    buffer_size, max_size, is_throttled, rate, burst = (
+        stated[f"audit_webhook_batch_{name}"]
+        for name in ("buffer_size", "max_size", "throttle_enable", "throttle_qps", "throttle_burst")
+    )
+    if mode == Mode.BATCH:
+        throttling = (("throttle QPS", rate), ("throttle burst", burst)) if is_throttled else ()
+        for name, number in (("buffer size", buffer_size), ("max batch size", max_size), *throttling):
+            if number <= 0:
+                raise WrongUsage(f"invalid audit batch webhook {name} {number:g}, must be a positive number")
+    check_service(file)
+    throttle = (rate, burst) if is_throttled else None
+    return AuditWebhookSettings(file, Mode(mode), backoff, buffer_size, max_size, wait, throttle)

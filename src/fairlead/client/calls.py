@@ -94,8 +94,9 @@ class Connections:
         headers: Mapping[str, str] | None = None,
         server_name: str | None = None,
         place: Callable[[URL], URL] | None = None,
+        allows_empty: bool = False,
     ) -> bytes:
-        """The answer, which has at most so many bytes. Raises CallError.
+        """The answer, which has at most so many bytes, and some unless it may have none. Raises CallError.
 
         `place` says where the host of the URL is to be found now, `server_name` whose certificate it must show.
         """
@@ -111,7 +112,7 @@ class Connections:
                     method, asked, body, context=context, headers=whole, server_name=server_name, place=place
                 ) as response,
             ):
-                return await _answer(response, most)
+                return await _answer(response, most, allows_empty=allows_empty)
         except TimeoutError:
             raise CallError(f"{told}: context deadline exceeded") from None
         except aiohttp.ClientError as error:
@@ -199,7 +200,7 @@ async def _note_reuse(session: object, context: Any, params: object) -> None:
     context.trace_request_ctx.is_reused = True
 
 
-async def _answer(response: aiohttp.ClientResponse, most: int) -> bytes:
+async def _answer(response: aiohttp.ClientResponse, most: int, *, allows_empty: bool) -> bytes:
     chunks, size = [], 0
     async for chunk in response.content.iter_any():
         size += len(chunk)
@@ -210,7 +211,7 @@ async def _answer(response: aiohttp.ClientResponse, most: int) -> bytes:
     body = b"".join(chunks)
     if not 200 <= response.status <= 206:
         raise CallError(_refusal(response.status, response.content_type, body), response.status)
-    if not body:
+    if not body and not allows_empty:
         text = f"0-length response with status code: {response.status} and content type: "
         raise CallError(text + response.headers.get("Content-Type", ""))
     return body

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -15,24 +16,19 @@ import msgspec
 
 from fairlead.api.encoded import encode
 from fairlead.api.meta import View
-from fairlead.client import kubeconfig
-from fairlead.client.calls import CallError, Connections
-from fairlead.client.tls import tls_of
+from fairlead.client.calls import CallError
+from fairlead.client.kubeconfig_service import FIRST_WAIT_SECONDS, SECONDS, KubeconfigService, back_off
 from fairlead.golang.quoting import go_quote
-from fairlead.runtime import rng
 from fairlead.runtime.clock import monotonic
 
 T = TypeVar("T")
 
-#: How long an answer may take, unless something else is said, and how large it may be.
-SECONDS: Final = 30.0
+#: How large an answer may be.
 _MOST_BYTES: Final = 64 << 10
 #: So many calls are under way or wait for a connection; who comes then is told at once that there are too many.
 _MOST_CALLS: Final = 512
-#: What is tried again, how often, and how long is waited before: that and half as much more each time.
+#: What is tried again.
 _PASSING: Final = frozenset((429, 500, 504))
-_MOST_TRIES: Final = 5
-_FIRST_WAIT_SECONDS: Final = 0.5
 #: A service that fails is told of once in so many seconds.
 _SILENCE_SECONDS: Final = 10.0
 
@@ -48,22 +44,19 @@ class _Review(View):
 class ReviewService:
     """One service. Whoever has made it closes it. ValueError or OSError: the kubeconfig cannot be used."""
 
-    def __init__(self, file: Path, seconds: float = SECONDS, first_wait_seconds: float = _FIRST_WAIT_SECONDS) -> None:
-        self._access = kubeconfig.load(file)
-        if not self._access.server:
-            raise ValueError(f"{file}: the current context has no server")
-        self._context, self._seconds, self._first_wait = tls_of(self._access), seconds, first_wait_seconds
-        self._connections = Connections()
+    def __init__(self, file: Path, seconds: float = SECONDS, first_wait_seconds: float = FIRST_WAIT_SECONDS) -> None:
+        self._service, self._seconds = KubeconfigService(file, seconds), seconds
+        self._waits = partial(back_off, first_wait_seconds)
         self._calls, self._told_at = 0, float("-inf")
 
     async def close(self) -> None:
-        await self._connections.close()
+        await self._service.close()
 
     async def review(self, kind: str, api_version: str, spec: Mapping[str, Any], empty: Any, type_: type[T]) -> T:
         """The status of a review with that spec. Raises CallError."""
         review = {"kind": kind, "apiVersion": api_version, "metadata": {}, "spec": spec, "status": empty}
         if self._calls >= _MOST_CALLS:
-            raise CallError(f"Post {go_quote(self._access.server)}: too many calls are under way")
+            raise CallError(f"Post {go_quote(self._service.url)}: too many calls are under way")
         self._calls += 1
         try:
             return _status_in(await self._patiently(encode(review)), kind, api_version, type_)
@@ -80,37 +73,18 @@ class ReviewService:
 
     async def _patiently(self, body: bytes) -> bytes:
         """The answer; what fails for the moment is tried again while there is time."""
-        wait = self._first_wait
         try:
             async with asyncio.timeout(self._seconds):
-                for _ in range(_MOST_TRIES - 1):
+                for wait in self._waits():
                     try:
-                        return await self._post(body)
+                        return await self._service.post(body, most=_MOST_BYTES)
                     except CallError as error:
                         if error.code not in _PASSING:
                             raise
-                    await asyncio.sleep(wait * (1 + 0.2 * rng.source().random()))
-                    wait *= 1.5
-                return await self._post(body)
+                    await asyncio.sleep(wait)
+                return await self._service.post(body, most=_MOST_BYTES)
         except TimeoutError:
-            raise CallError(f"Post {go_quote(self._access.server)}: context deadline exceeded") from None
-
-    async def _post(self, body: bytes) -> bytes:
-        access, headers = self._access, dict[str, str]()
-        token = access.token
-        if access.token_file is not None:
-            token = await asyncio.to_thread(kubeconfig.read_token, access.token_file)
-        if token:
-            headers["Authorization"] = f"Bearer {token}"
-        return await self._connections.ask(
-            "POST",
-            access.server,
-            body,
-            context=self._context,
-            seconds=self._seconds,
-            most=_MOST_BYTES,
-            headers=headers,
-        )
+            raise CallError(f"Post {go_quote(self._service.url)}: context deadline exceeded") from None
 
 
 def _status_in(answer: bytes, kind: str, api_version: str, type_: type[T]) -> T:

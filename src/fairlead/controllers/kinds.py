@@ -18,6 +18,7 @@ from fairlead.api.pods import Pod
 from fairlead.api.quota_scopes import ResourceQuota
 from fairlead.api.roles import ClusterRole
 from fairlead.api.secrets import Secret
+from fairlead.api.service_networks import IPAddress, ServiceCIDR
 from fairlead.api.services import Endpoints, EndpointSlice, Service
 from fairlead.api.workloads import (
     ControllerRevision,
@@ -42,6 +43,7 @@ DEPLOYMENTS: Final = Kind(builtin.DEPLOYMENTS, Deployment)
 ENDPOINTS: Final = Kind(builtin.ENDPOINTS, Endpoints)
 ENDPOINT_SLICES: Final = Kind(builtin.ENDPOINT_SLICES, EndpointSlice)
 HORIZONTAL_POD_AUTOSCALERS: Final = Kind(builtin.HORIZONTAL_POD_AUTOSCALERS, HorizontalPodAutoscaler)
+IP_ADDRESSES: Final = Kind(builtin.IP_ADDRESSES, IPAddress)
 JOBS: Final = Kind(builtin.JOBS, Job)
 LEASES: Final = Kind(builtin.LEASES, Object)
 NAMESPACES: Final = Kind(builtin.NAMESPACES, Namespace)
@@ -52,6 +54,7 @@ REPLICA_SETS: Final = Kind(builtin.REPLICA_SETS, ReplicaSet)
 REPLICATION_CONTROLLERS: Final = Kind(builtin.REPLICATION_CONTROLLERS, ReplicationController)
 RESOURCE_QUOTAS: Final = Kind(builtin.RESOURCE_QUOTAS, ResourceQuota)
 SECRETS: Final = Kind(builtin.SECRETS, Secret)
+SERVICE_CIDRS: Final = Kind(builtin.SERVICE_CIDRS, ServiceCIDR)
 SERVICE_ACCOUNTS: Final = Kind(builtin.SERVICE_ACCOUNTS, Object)
 SERVICES: Final = Kind(builtin.SERVICES, Service)
 STATEFUL_SETS: Final = Kind(builtin.STATEFUL_SETS, StatefulSet)

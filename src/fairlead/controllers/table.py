@@ -32,6 +32,7 @@ from fairlead.controllers.quota import ResourceQuotas
 from fairlead.controllers.replication import ReplicaSets, ReplicationControllers
 from fairlead.controllers.runner import Runner
 from fairlead.controllers.serviceaccount import DefaultServiceAccounts, TokenSecrets
+from fairlead.controllers.servicecidrs import ServiceCIDRs
 from fairlead.controllers.statefulset import StatefulSets
 from fairlead.controllers.ttl import FinishedJobs
 from fairlead.controllers.volumes import AttributesClassProtection, ClaimProtection, EphemeralVolumes, VolumeProtection
@@ -60,6 +61,7 @@ CONTROLLERS: tuple[Callable[[], Controller[Any]], ...] = (
     ServiceEndpoints,
     ServiceSlices,
     MirroredSlices,
+    ServiceCIDRs,
     HorizontalPodAutoscalers,
     DisruptionBudgets,
     StaleDisruptions,

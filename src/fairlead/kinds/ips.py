@@ -78,6 +78,15 @@ def validate_ip(text: str, path: str, errors: Errors, existing: Container[str] =
         errors.invalid(path, text, "must not be an IPv4-mapped IPv6 address")
 
 
+def ip_address_name(name: str) -> list[str]:
+    """The rule for names that are addresses: there is one spelling of each."""
+    try:
+        address = ip_address(name)
+    except ValueError:
+        return [f"ParseAddr({go_quote(name)}): unable to parse IP"]
+    return [] if str(address) == name else ["must be a canonical format IP address"]
+
+
 def validate_cidr(text: str, path: str, errors: Errors, existing: Container[str] = ()) -> None:
     if text in existing:
         return

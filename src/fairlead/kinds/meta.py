@@ -17,6 +17,7 @@ from fairlead.api.objects import Obj, metadata
 from fairlead.api.resources import Resource
 from fairlead.api.selectors import validate_labels
 from fairlead.golang.quoting import go_quote
+from fairlead.kinds.ips import ip_address_name
 from fairlead.kinds.strategy import MetaCheck
 
 #: How the objects of a kind may be called; `dns1123_subdomain` where a kind is not listed.
@@ -24,6 +25,7 @@ NAME_RULES: Final[Mapping[str, names.Rule]] = {
     "namespaces": names.dns1123_label,
     "services": names.dns1123_label,  # RelaxedServiceNameValidation is on since 1.36
     "statefulsets.apps": names.dns1123_label,
+    "ipaddresses.networking.k8s.io": ip_address_name,
     "leasecandidates.coordination.k8s.io": names.config_map_key,
     # These kinds leave their names to the generic rule.
     "events": names.path_segment_name,

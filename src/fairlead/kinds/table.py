@@ -45,6 +45,7 @@ from fairlead.kinds.quota import ResourceQuotaStrategy
 from fairlead.kinds.rbac import RoleBindingStrategy, RoleStrategy
 from fairlead.kinds.replication import ReplicaSetStrategy, ReplicationControllerStrategy
 from fairlead.kinds.scheduling import PriorityClassStrategy
+from fairlead.kinds.service_networks import IPAddressStrategy, ServiceCIDRStrategy
 from fairlead.kinds.serviceaccounts import ServiceAccountStrategy
 from fairlead.kinds.services import ServiceStrategy
 from fairlead.kinds.statefulsets import ControllerRevisionStrategy, StatefulSetStrategy
@@ -87,7 +88,8 @@ STRATEGIES: Final[Mapping[str, Strategy]] = {
     "flowschemas.flowcontrol.apiserver.k8s.io": FlowSchemaStrategy(),
     "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io": PriorityLevelStrategy(),
     "ingresses.networking.k8s.io": IngressStrategy(),
-    "servicecidrs.networking.k8s.io": ReportedStrategy(),
+    "ipaddresses.networking.k8s.io": IPAddressStrategy(),
+    "servicecidrs.networking.k8s.io": ServiceCIDRStrategy(),
     "ingressclasses.networking.k8s.io": CountedStrategy(),
     "networkpolicies.networking.k8s.io": NetworkPolicyStrategy(),
     "runtimeclasses.node.k8s.io": RuntimeClassStrategy(),

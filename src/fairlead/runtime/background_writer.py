@@ -15,7 +15,7 @@ from queue import SimpleQueue
 from typing import Final, Generic, TypeVar
 
 #: Items are handed to the thread so often, all that came meanwhile at once: waking it costs as much as several of them.
-_GATHER_SECONDS: Final = 0.05
+GATHER_SECONDS: Final = 0.05
 #: How long the end waits for what was not written yet.
 _END_SECONDS: Final = 5.0
 #: The shortest time between two complaints.
@@ -31,9 +31,17 @@ log = logging.getLogger(__name__)
 class BackgroundWriter(Generic[T]):
     """Made and used on a loop, but for `write`, which a thread calls."""
 
-    def __init__(self, name: str, write: Callable[[Sequence[T]], None], *, max_items: int, max_bytes: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        write: Callable[[Sequence[T]], None],
+        *,
+        max_items: int,
+        max_bytes: int,
+        gather_seconds: float = GATHER_SECONDS,
+    ) -> None:
         """`write` appends items, and raises OSError if it cannot; `name` is what is complained of."""
-        self._name, self._write = name, write
+        self._name, self._write, self._gather_seconds = name, write, gather_seconds
         self._max_items, self._max_bytes = max_items, max_bytes
         self._loop = asyncio.get_running_loop()
         self._gathered: list[T] = []
@@ -60,7 +68,7 @@ class BackgroundWriter(Generic[T]):
         self._gathered.append(item)
         self._gathered_bytes += size
         if self._timer is None:
-            self._timer = self._loop.call_later(_GATHER_SECONDS, self._hand_over)
+            self._timer = self._loop.call_later(self._gather_seconds, self._hand_over)
         return True
 
     async def close(self) -> bool:

@@ -7,8 +7,9 @@ milliseconds. The function must use only data that the loop does not change. In 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final, TypeVar
 
 from fairlead.runtime.clock import running_loop
@@ -18,22 +19,51 @@ T = TypeVar("T")
 
 #: With two threads the loop keeps a third of the time, and one long task does not hold up all others.
 _THREADS: Final = ThreadPoolExecutor(max_workers=2, thread_name_prefix="offload")
+#: How long a thread waits for the loop (`on_loop`); only one that has stopped takes so long.
+_MOST_SECONDS: Final = 60.0
 
 
-async def offload(function: Callable[[], T], *, is_long: bool) -> T:
-    """The function's result; it is called in a thread if it may take long."""
+class _Here(threading.local):
+    """For which loop this thread works."""
+
+    loop: asyncio.AbstractEventLoop | None = None
+
+
+_here: Final = _Here()
+
+
+async def offload(function: Callable[[], T], *, is_long: bool, threads: ThreadPoolExecutor = _THREADS) -> T:
+    """The function's result; it is called in a thread if it may take long. `threads`: not in one that all share."""
     if not is_long:
         return function()
     loop = running_loop()
     if isinstance(loop, VirtualLoop):
         return function()
-    return await loop.run_in_executor(_THREADS, _with_time_of, loop, function)
+    return await loop.run_in_executor(threads, _with_time_of, loop, function)
 
 
 def _with_time_of(loop: asyncio.AbstractEventLoop, function: Callable[[], T]) -> T:
     """`clock` asks the running loop for the time, so the thread gets the loop that asked."""
     asyncio._set_running_loop(loop)
+    _here.loop = loop
     try:
         return function()
     finally:
+        _here.loop = None
         asyncio._set_running_loop(None)
+
+
+def on_loop(function: Callable[[], T]) -> T:
+    """The function's result; from a thread of `offload` the loop is asked to call it, since it reads what changes."""
+    if (loop := _here.loop) is None:
+        return function()
+    found: Future[T] = Future()
+
+    def call() -> None:
+        try:
+            found.set_result(function())
+        except BaseException as error:
+            found.set_exception(error)
+
+    loop.call_soon_threadsafe(call)
+    return found.result(_MOST_SECONDS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 
-from fairlead.api.builtin import COMPONENT_STATUSES, RESOURCES
+from fairlead.api.builtin import COMPONENT_STATUSES, IP_ADDRESSES, RESOURCES, SERVICE_CIDRS
 from fairlead.api.encoded import beginning
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
@@ -18,6 +18,7 @@ from fairlead.server.admission import chain
 from fairlead.server.admission.base import AdmissionPlugin, Dependencies
 from fairlead.server.admission.configuration import UNCONFIGURED, AdmissionConfiguration
 from fairlead.server.admission.service_addresses import ServiceAddresses
+from fairlead.server.admission.service_networks import ServiceNetworks
 from fairlead.server.aggregation.aggregator import Aggregator
 from fairlead.server.auth.authorization import Authorization, AuthorizationSettings
 from fairlead.server.auth.authorizer import Authorizers
@@ -65,8 +66,11 @@ class Server:
         self.registry.component_authorizer = Authorizers(self._modes.items(), self.metrics.access.decided)
         #: The way in of this process itself, for whatever has no name of its own.
         self.api = self.registry.as_user(INTERNAL_USER)
-        self._addresses = ServiceAddresses()
+        networks = ServiceNetworks()
+        self._addresses = ServiceAddresses(networks)
         self.registry.observers["services"] = self._addresses.observe
+        self.registry.observers[IP_ADDRESSES.qualified] = self._addresses.observe_address
+        self.registry.observers[SERVICE_CIDRS.qualified] = networks.observe
         self.registry.observers.update(self._rbac.observers)
         self.registry.observers.update(self._nodes.observers)
         #: Who waits when much is asked over HTTP.
@@ -74,7 +78,7 @@ class Server:
         self.registry.observers.update(self.fairness.observers)
         self._expiry = EventExpiry(self.registry)
         self._namespaces = SystemNamespaces(self.registry)
-        self._cluster_addresses = ClusterAddresses(self.registry)
+        self._cluster_addresses = ClusterAddresses(self.registry, networks)
         #: Which other servers answer for versions of groups.
         self.aggregator = Aggregator(self.registry)
         statuses = self.registry.catalogue.stored(COMPONENT_STATUSES.qualified)

@@ -11,8 +11,8 @@ from fairlead.cel.functions.overloads import Overload, methods
 from fairlead.cel.types import BOOL, STRING, opaque
 from fairlead.cel.values import Opaque
 
-#: What a question costs: a tenth of what it does upstream, as is what a request may cost here.
-_COST: Final = 35_000
+#: What a question costs: one evaluation may ask two.
+_COST: Final = 350_000
 
 
 @dataclass(frozen=True, slots=True)

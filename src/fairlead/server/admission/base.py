@@ -22,6 +22,7 @@ from fairlead.api.users import INTERNAL_USER, User
 from fairlead.client.webhooks import WebhookClient
 from fairlead.server.access import Authorizer
 from fairlead.server.admission.configuration import UNCONFIGURED, AdmissionConfiguration
+from fairlead.server.admission.evaluation import LoopTime
 from fairlead.server.audit.request_audit import RequestAudit
 from fairlead.server.metrics.admission import WebhookMetrics
 
@@ -132,6 +133,14 @@ class Attributes(msgspec.Struct):  # made at every write, several times as fast 
     reinvocation: Reinvocation | None = None
     #: Until when, by the loop's clock, those outside of this process must have answered; set by the first of them.
     deadline: float | None = None
+    _loop_time: LoopTime | None = None
+
+    @property
+    def loop_time(self) -> LoopTime:
+        """What the expressions of all plugins share."""
+        if self._loop_time is None:
+            self._loop_time = LoopTime()
+        return self._loop_time
 
     @property
     def requested(self) -> Resource:

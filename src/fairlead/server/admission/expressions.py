@@ -13,18 +13,19 @@ from fairlead.api.resources import Resource
 from fairlead.api.users import AccountName, User
 from fairlead.cel.errors import CelError
 from fairlead.cel.functions.authorizer import Answer, Authorizer, Question, ResourceCheck
-from fairlead.cel.scope import Meter
 from fairlead.kinds.admission_expressions import Condition
+from fairlead.runtime.offload import on_loop
 from fairlead.server.access import AccessRequest
 from fairlead.server.access import Authorizer as ServerAuthorizer
 from fairlead.server.admission.base import Attributes, Reader
+from fairlead.server.admission.evaluation import Budget, OutOfBudgetError
 
 
 def activation(
     attributes: Attributes, row: Resource, shown: tuple[Obj | None, Obj | None], authorizer: ServerAuthorizer
 ) -> dict[str, Any]:
     """The variables of expressions about a request, which is shown in the version of that row."""
-    asked = Authorizer(lambda question: _answer(question, attributes.user, authorizer))
+    asked = Authorizer(lambda question: on_loop(lambda: _answer(question, attributes.user, authorizer)))
     requested = attributes.requested
     about = Question(
         group=requested.group,
@@ -80,17 +81,19 @@ def _resource(row: Resource) -> Obj:
     return {"group": row.group, "version": row.version, "resource": row.plural}
 
 
-def all_hold(conditions: Iterable[Condition], variables: Mapping[str, Any], meter: Meter) -> bool:
+def all_hold(conditions: Iterable[Condition], variables: Mapping[str, Any], budget: Budget) -> bool:
     """Whether all match conditions hold. One that does not is enough, whatever others fail. Raises CelError."""
-    failed: CelError | None = None
+    failures: dict[str, None] = {}
     for condition in conditions:
         try:
-            if condition.program.metered(variables, meter) is not True:
+            if budget.evaluate(condition.program, variables) is not True:
                 return False
+        except OutOfBudgetError:
+            raise
         except CelError as error:
-            failed = failed or error
-    if failed is not None:
-        raise failed
+            failures[str(error)] = None
+    if failures:
+        raise CelError(f"[{', '.join(failures)}]" if len(failures) > 1 else next(iter(failures)))
     return True
 
 

@@ -15,7 +15,8 @@ from fairlead.api.meta import View
 from fairlead.api.objects import Obj, metadata
 from fairlead.caches import LruCache
 from fairlead.client.calls import CallError
-from fairlead.client.reviews import SECONDS, ReviewService
+from fairlead.client.kubeconfig_service import SECONDS
+from fairlead.client.reviews import ReviewService
 from fairlead.client.webhooks import is_callable
 from fairlead.runtime.clock import monotonic
 from fairlead.server.admission.base import AdmissionPlugin, Attributes, Dependencies

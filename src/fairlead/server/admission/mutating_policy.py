@@ -18,9 +18,7 @@ from fairlead.api.patches.json import JsonPatch, apply_json_patch
 from fairlead.api.resources import Resource
 from fairlead.cel.errors import CelError
 from fairlead.cel.mutation import to_json
-from fairlead.cel.scope import Meter
 from fairlead.kinds.mutating_policies import CompiledMutations, Mutation, compile_mutations
-from fairlead.runtime.offload import offload
 from fairlead.server.admission import matching
 from fairlead.server.admission.base import (
     AdmissionPlugin,
@@ -30,8 +28,9 @@ from fairlead.server.admission.base import (
     Reinvocation,
     RequestView,
 )
+from fairlead.server.admission.evaluation import CONDITIONS_BUDGET, POLICY_BUDGET, Budget
 from fairlead.server.admission.expressions import activation, all_hold, namespace_of
-from fairlead.server.admission.policy_inputs import REQUEST_BUDGET, LazyVariables, bound_policies, params_of
+from fairlead.server.admission.policy_inputs import LazyVariables, bound_policies, params_of
 from fairlead.server.admission.remembered import Remembered
 
 _POLICIES: Final = "mutatingadmissionpolicies.admissionregistration.k8s.io"
@@ -136,9 +135,12 @@ class MutatingAdmissionPolicy(AdmissionPlugin):
         rounds: Reinvocation,
         failures: list[_Failure],
     ) -> None:
-        policy, meter = invocation.policy, Meter(REQUEST_BUDGET)
+        policy, conditions = invocation.policy, invocation.policy.expressions.conditions
+        variables = await self._variables(invocation, attributes) if conditions else {}
         try:
-            if not all_hold(policy.expressions.conditions, await self._variables(invocation, attributes, meter), meter):
+            if not await attributes.loop_time.evaluate(
+                lambda until: all_hold(conditions, variables, Budget(CONDITIONS_BUDGET, until))
+            ):
                 return
         except CelError as error:
             if _fails(policy):
@@ -159,28 +161,28 @@ class MutatingAdmissionPolicy(AdmissionPlugin):
         if policy.spec.get("reinvocationPolicy") == "IfNeeded":
             rounds.eligible.add(invocation.uid)
 
-    async def _variables(self, invocation: _Invocation, attributes: Attributes, meter: Meter) -> dict[str, Any]:
+    async def _variables(self, invocation: _Invocation, attributes: Attributes) -> dict[str, Any]:
         row = invocation.row
         variables = activation(attributes, row, await attributes.shown(row), self._authorizer)
-        variables |= {"params": invocation.params, "namespaceObject": namespace_of(attributes, self._reader)}
-        variables["variables"] = LazyVariables(invocation.policy.expressions.variables, variables, meter)
-        return variables
+        return variables | {"params": invocation.params, "namespaceObject": namespace_of(attributes, self._reader)}
 
     async def _mutate(
         self, mutation: Mutation, invocation: _Invocation, attributes: Attributes, view: RequestView
     ) -> None:
         """Change the object once; each mutation sees what those before it changed."""
-        meter, row = Meter(REQUEST_BUDGET), invocation.row
-        variables = await self._variables(invocation, attributes, meter)
+        row, composed = invocation.row, invocation.policy.expressions.variables
+        variables = await self._variables(invocation, attributes)
         obj: Obj = variables["object"]
 
-        def changed() -> Obj:
-            value = to_json(mutation.program.metered(variables, meter))
+        def changed(until: float | None) -> Obj:
+            budget = Budget(POLICY_BUDGET, until)
+            known = variables | {"variables": LazyVariables(composed, variables, budget)}
+            value = to_json(budget.evaluate(mutation.program, known))
             if mutation.fault:
                 raise _MutationError(mutation.fault)
             return _patched(obj, value) if mutation.is_patch else _applied(obj, value, row, view)
 
-        made = await offload(changed, is_long=attributes.is_long)
+        made = await attributes.loop_time.evaluate(changed, is_long=attributes.is_long)
         if made == obj:
             return
         try:

@@ -6,21 +6,18 @@ Source: apiserver/pkg/admission/plugin/policy/generic (1.36).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.selectors import of_structured
 from fairlead.cel.environment import Program
 from fairlead.cel.errors import CelError
-from fairlead.cel.scope import Meter
 from fairlead.server.admission.base import Attributes, Reader
+from fairlead.server.admission.evaluation import Budget, OutOfBudgetError
 from fairlead.server.admission.remembered import Remembered
 
 T = TypeVar("T")
-
-#: What all expressions of one policy may cost for one request; upstream allows ten times as much.
-REQUEST_BUDGET: Final = 1_000_000
 
 
 def bound_policies(
@@ -38,18 +35,24 @@ def bound_policies(
 
 
 class LazyVariables(dict[str, Any]):
-    """The variables of a policy: each is worked out when it is first asked for."""
+    """The variables of a policy: each is worked out once, when it is first asked for."""
 
-    def __init__(self, programs: tuple[tuple[str, Program], ...], variables: Mapping[str, Any], meter: Meter) -> None:
+    def __init__(self, programs: tuple[tuple[str, Program], ...], variables: Mapping[str, Any], budget: Budget) -> None:
         super().__init__()
-        self._programs, self._meter = dict(programs), meter
+        self._programs, self._budget = dict(programs), budget
         self._activation = {**variables, "variables": self}
+        self._failed: dict[str, CelError] = {}
 
     def __missing__(self, name: str) -> Any:
+        if (failed := self._failed.get(name)) is not None:
+            raise failed
         try:
-            value = self._programs[name].metered(self._activation, self._meter)
+            value = self._budget.value(self._programs[name], self._activation)
+        except OutOfBudgetError:
+            raise
         except CelError as error:
-            raise CelError(f'composited variable "{name}" fails to evaluate: {error}') from None
+            failed = self._failed[name] = CelError(f'composited variable "{name}" fails to evaluate: {error}')
+            raise failed from None
         self[name] = value
         return value
 

@@ -3,7 +3,8 @@
 It runs as the last mutating admission step, because the rules of a Service want to see the addresses, and because a
 request that fails afterwards is undone through `Attributes.on_failure`. What is in use follows from the stored
 services (`observe`) plus what unfinished requests hold. Sources: pkg/registry/core/service/storage/alloc.go,
-ipallocator, portallocator (1.36). One family is configured, as in a default cluster.
+ipallocator, portallocator (1.36). One family is configured, as in a default cluster; from which networks addresses
+come, ServiceCIDRs say (`service_networks.py`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import msgspec
 from fairlead.api.errors import ApiError, InternalError
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj, metadata, name_of
+from fairlead.api.service_networks import IPAddress
 from fairlead.kinds.ips import IPV4, IPV6, family_of, parse_ip
 from fairlead.kinds.service_ips import REQUIRE_DUAL, SINGLE, validate_address_fields
 from fairlead.kinds.service_kinds import (
@@ -28,20 +30,22 @@ from fairlead.kinds.service_kinds import (
     is_headless,
     needs_health_check,
 )
+from fairlead.kinds.service_networks import gives
 from fairlead.runtime import rng
 from fairlead.server.admission.base import AdmissionPlugin, Attributes, Operation
+from fairlead.server.admission.service_networks import ServiceNetworks
 
-#: The default of kube-apiserver's --service-cluster-ip-range.
-SERVICE_NETWORK: Final = IPv4Network("10.0.0.0/24")
 NODE_PORTS: Final = range(30000, 32768)
 
 #: The lower part of the node ports is left to users who choose for themselves (KEP-3668).
 _STATIC_PORTS: Final = 86
 _ATTEMPTS: Final = 64
+_SMALL_NETWORK: Final = 16
 
 Port = int
 AddressText = str
 _T = TypeVar("_T")
+_decode_address = msgspec.json.Decoder(IPAddress).decode
 
 
 @dataclass(slots=True)
@@ -60,17 +64,19 @@ class ServiceAddresses(AdmissionPlugin):
 
     name = "ServiceAddresses"
 
-    def __init__(self, network: IPv4Network = SERVICE_NETWORK) -> None:
-        self._network = network
+    def __init__(self, networks: ServiceNetworks | None = None) -> None:
+        self._networks = networks or ServiceNetworks()
         #: The address of the kubernetes service of the default namespace, which the server itself keeps there.
-        self._kubernetes = str(network[1])
-        #: The lower part of the network is left to users who choose for themselves (KEP-3070).
-        self._first_offered = min(max(16, network.num_addresses // 16), 256)
+        self._kubernetes = str(self._networks.default[1])
         self._stored: dict[str, Held] = {}
         #: Those of requests under way, without names: these may be generated later.
         self._pending: list[Held] = []
         #: How many hold each address and port; a reservation and the stored service overlap for a moment.
         self._addresses: Counter[AddressText] = Counter({self._kubernetes: 1})
+        #: Those that somebody else has taken, by an IPAddress.
+        self._foreign: set[AddressText] = set()
+        #: Networks without a free address, until one is given back.
+        self._full: set[IPv4Network] = set()
         self._ports: Counter[Port] = Counter()
 
     def observe(self, namespace: str, name: str, raw: bytes | None) -> None:
@@ -83,6 +89,14 @@ class ServiceAddresses(AdmissionPlugin):
             self._stored[key] = held
             for pending in [entry for entry in self._pending if entry.is_part_of(held)]:
                 self._forget(pending)
+
+    def observe_address(self, namespace: str, name: str, raw: bytes | None) -> None:
+        """An IPAddress was stored, or removed. Those of Services follow them, and say nothing new."""
+        if raw is not None and not _decode_address(raw).is_allocated:
+            self._foreign.add(name)
+        elif name in self._foreign:
+            self._foreign.discard(name)
+            self._full.clear()
 
     async def admit(self, attributes: Attributes) -> None:
         is_write = attributes.operation in (Operation.CREATE, Operation.UPDATE)
@@ -133,9 +147,10 @@ class ServiceAddresses(AdmissionPlugin):
         spec["clusterIP"] = ips[0]
 
     def _claim_address(self, obj: Obj, ip: AddressText) -> None:
-        if parse_ip(ip) not in self._network:
+        address = parse_ip(ip)
+        if address is None or not any(gives(network, address) for network in self._networks.ready):
             why = "the provided network does not match the current range"
-        elif ip in self._addresses and not (ip == self._kubernetes and _is_kubernetes(obj)):
+        elif self._is_taken(ip) and not (ip == self._kubernetes and _is_kubernetes(obj)):
             why = "provided IP is already allocated"
         else:
             return
@@ -144,15 +159,28 @@ class ServiceAddresses(AdmissionPlugin):
     def _free_address(self, obj: Obj) -> AddressText:
         if _is_kubernetes(obj):
             return self._kubernetes
-        last = self._network.num_addresses - 1
-        for _ in range(_ATTEMPTS):
-            ip = str(self._network[rng.source().randrange(self._first_offered, last)])
-            if ip not in self._addresses:
+        networks = [network for network in self._networks.ready if network not in self._full]
+        for network in rng.source().sample(networks, len(networks)) if len(networks) > 1 else networks:
+            if (ip := self._free_in(network)) is not None:
                 return ip
-        for number in (*range(self._first_offered, last), *range(1, self._first_offered)):
-            if (ip := str(self._network[number])) not in self._addresses:
-                return ip
+            self._full.add(network)
         raise InternalError(f'failed to allocate a serviceIP for Service "{name_of(obj)}": range is full')
+
+    def _free_in(self, network: IPv4Network) -> AddressText | None:
+        """An address of the upper part, which is not left to users who choose for themselves; else of the lower."""
+        last, first = network.num_addresses - 1, _first_offered(network)
+        for _ in range(_ATTEMPTS if first < last else 0):
+            ip = str(network[rng.source().randrange(first, last)])
+            if not self._is_taken(ip):
+                return ip
+        for numbers in (range(first, last), range(1, min(first, last))):
+            for number in numbers:
+                if not self._is_taken(ip := str(network[number])):
+                    return ip
+        return None
+
+    def _is_taken(self, ip: AddressText) -> bool:
+        return ip in self._addresses or ip in self._foreign
 
     def _complete_ports(self, obj: Obj, before: Held, taken: Held) -> None:
         spec = obj["spec"]
@@ -194,7 +222,8 @@ class ServiceAddresses(AdmissionPlugin):
         self._ports.update(held.ports)
 
     def _release(self, held: Held) -> None:
-        _take_off(self._addresses, held.addresses)
+        if _take_off(self._addresses, held.addresses):
+            self._full.clear()
         _take_off(self._ports, held.ports)
 
     def _forget(self, pending: Held) -> None:
@@ -205,11 +234,19 @@ class ServiceAddresses(AdmissionPlugin):
             self._release(pending)
 
 
-def _take_off(count: Counter[_T], items: set[_T]) -> None:
+def _first_offered(network: IPv4Network) -> int:
+    """Where the upper part of a network begins (KEP-3070); a small one has no other."""
+    size = network.num_addresses
+    return 1 if size <= _SMALL_NETWORK else min(max(16, size // 16), 256)
+
+
+def _take_off(count: Counter[_T], items: set[_T]) -> bool:
+    """Count them no more; whether nobody has one of them now."""
     count.subtract(items)
-    for item in items:
-        if not count[item]:
-            del count[item]
+    free = [item for item in items if not count[item]]
+    for item in free:
+        del count[item]
+    return bool(free)
 
 
 def held_by(spec: Obj) -> Held:

@@ -15,12 +15,12 @@ from fairlead.api.errors import ApiError, Cause, EntityTooLarge, Forbidden, Inva
 from fairlead.api.fields import HTML
 from fairlead.api.objects import Obj, name_of
 from fairlead.cel.errors import CelError
-from fairlead.cel.scope import Meter
 from fairlead.kinds.admission_policies import CompiledPolicy, Validation, compile_policy
 from fairlead.server.admission import matching
 from fairlead.server.admission.base import AdmissionPlugin, Attributes, Dependencies, Operation, Reader
+from fairlead.server.admission.evaluation import CONDITIONS_BUDGET, POLICY_BUDGET, Budget, OutOfBudgetError
 from fairlead.server.admission.expressions import activation, all_hold, namespace_of
-from fairlead.server.admission.policy_inputs import REQUEST_BUDGET, LazyVariables, bound_policies, params_of
+from fairlead.server.admission.policy_inputs import LazyVariables, bound_policies, params_of
 from fairlead.server.admission.remembered import Remembered
 
 _POLICIES: Final = "validatingadmissionpolicies.admissionregistration.k8s.io"
@@ -96,7 +96,7 @@ class ValidatingAdmissionPolicy(AdmissionPlugin):
                 variables = activation(attributes, row, await attributes.shown(row), self._authorizer)
                 variables["namespaceObject"] = namespace_of(attributes, self._reader)
                 asking = _Asking(policy, attributes, self._reader, variables)
-            for denial in asking.denials(binding["spec"]):
+            for denial in await asking.denials(binding["spec"]):
                 refusals += _carried_out(denial, policy.name, binding, attributes)
         if asking is not None:
             for key, values in asking.told.items():
@@ -141,66 +141,85 @@ class _Asking:
         #: What the audit log is to be told, by all bindings and parameters: each text once, in their order.
         self.told: dict[str, dict[str, None]] = {}
 
-    def denials(self, binding: Obj) -> Iterator[Denial]:
+    async def denials(self, binding: Obj) -> list[Denial]:
         """What does not hold, by this binding and its parameters."""
         try:
             params = list(
                 params_of(self._spec.get("paramKind"), binding.get("paramRef"), self._attributes, self._reader)
             )
         except LookupError as error:
-            if self._fails:
-                yield Denial(f"failed to configure binding: {error.args[0]}", is_final=True)
-            return
+            return self._failed(f"failed to configure binding: {error.args[0]}", is_final=True)
+        denials: list[Denial] = []
         for found in params:
-            yield from self._with_params(found)
+            denials += await self._with_params(found)
+        return denials
 
-    @property
-    def _fails(self) -> bool:
-        return self._spec.get("failurePolicy") != "Ignore"
+    def _failed(self, message: str, index: int = 0, *, is_final: bool = False) -> list[Denial]:
+        """Nobody knows whether the policy holds; its failure policy says what that means."""
+        return [] if self._spec.get("failurePolicy") == "Ignore" else [Denial(message, index=index, is_final=is_final)]
 
-    def _with_params(self, params: Obj | None) -> Iterator[Denial]:
-        meter = Meter(REQUEST_BUDGET)
+    async def _with_params(self, params: Obj | None) -> list[Denial]:
+        denials, told = await self._attributes.loop_time.evaluate(lambda until: self._judged(params, until))
+        for key, text in told:
+            self.told.setdefault(key, {})[text] = None
+        return denials
+
+    def _judged(self, params: Obj | None, until: float | None) -> tuple[list[Denial], list[tuple[str, str]]]:
+        """What does not hold, and what the audit log is to be told. Of what exhausts the budget that alone is said."""
         variables = self._variables | {"params": params}
-        variables["variables"] = LazyVariables(self._policy.variables, variables, meter)
         try:
-            if not all_hold(self._policy.conditions, variables, meter):
-                return
+            if not all_hold(self._policy.conditions, variables, Budget(CONDITIONS_BUDGET, until)):
+                return [], []
+            denials = self._denied(variables, Budget(POLICY_BUDGET, until))
+            failures, told = self._annotated(variables, Budget(POLICY_BUDGET, until))
         except CelError as error:
-            if self._fails:
-                yield Denial(str(error))
-            return
+            return self._failed(str(error)), []
+        return denials + failures, told
+
+    def _denied(self, variables: dict[str, Any], budget: Budget) -> list[Denial]:
+        variables = variables | {"variables": LazyVariables(self._policy.variables, variables, budget)}
+        denials, refused, judged = list[Denial](), list[tuple[int, Validation]](), list[int]()
         for index, validation in enumerate(self._policy.validations):
             try:
-                holds = validation.program.metered(variables, meter)
+                if budget.evaluate(validation.program, variables) is not True:
+                    refused.append((index, validation))
+                judged.append(index)
+            except OutOfBudgetError:
+                raise
             except CelError as error:
-                if self._fails:
-                    yield Denial(f"expression '{validation.expression}' resulted in error: {error}", index=index)
-                continue
-            if holds is not True:
-                yield Denial(_message(validation, variables, meter), validation.reason, index)
-        yield from self._annotated(variables)
+                denials += self._failed(str(error), index)
+        try:
+            denials += [Denial(_message(found, variables, budget), found.reason, at) for at, found in refused]
+        except OutOfBudgetError as error:  # then nobody knows of those that hold, either
+            for index in judged:
+                denials += self._failed(f"failed messageExpression: {error}", index)
+        return sorted(denials, key=lambda denial: denial.index)
 
-    def _annotated(self, variables: dict[str, Any]) -> Iterator[Denial]:
-        """Work out what the audit log is told, which has a budget of its own."""
-        meter = Meter(REQUEST_BUDGET)
-        variables = variables | {"variables": LazyVariables(self._policy.variables, variables, meter)}
+    def _annotated(self, variables: dict[str, Any], budget: Budget) -> tuple[list[Denial], list[tuple[str, str]]]:
+        """What the audit log is told, and why it cannot be."""
+        failures, told = list[Denial](), list[tuple[str, str]]()
+        variables = variables | {"variables": LazyVariables(self._policy.variables, variables, budget)}
         for annotation in self._policy.audit_annotations:
             try:
-                value = annotation.program.metered(variables, meter)
+                value = budget.evaluate(annotation.program, variables)
+            except OutOfBudgetError:
+                raise
             except CelError as error:
-                if self._fails:
-                    yield Denial(f"expression '{annotation.expression}' resulted in error: {error}", is_final=True)
+                failures += self._failed(str(error), is_final=True)
                 continue
             if isinstance(value, str) and (text := value.strip()):
-                self.told.setdefault(annotation.key, {})[text[:_LONGEST_ANNOTATION]] = None
+                told.append((annotation.key, text[:_LONGEST_ANNOTATION]))
+        return failures, told
 
 
-def _message(validation: Validation, variables: Mapping[str, Any], meter: Meter) -> str:
+def _message(validation: Validation, variables: Mapping[str, Any], budget: Budget) -> str:
     """What its expression says, if that is one line; else its message, or the expression itself."""
     text = ""
     if validation.message_program is not None:
         try:
-            text = str(validation.message_program.metered(variables, meter)).strip()
+            text = str(budget.value(validation.message_program, variables)).strip()
+        except OutOfBudgetError:
+            raise
         except CelError:
             text = ""
     if not text or "\n" in text or len(text) > _LONGEST_MESSAGE:

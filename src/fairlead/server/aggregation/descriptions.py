@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from hashlib import sha512
+from http import HTTPStatus
 from typing import Final, TypeVar
 
 import msgspec
@@ -17,12 +20,18 @@ import msgspec
 from fairlead.api.meta import View, WrittenView
 from fairlead.api.objects import Obj
 from fairlead.client.webhooks import ServiceError
+from fairlead.runtime.offload import offload
 from fairlead.server.aggregation.backends import AGGREGATOR, Backends, identifying
 from fairlead.server.aggregation.services import RemoteService
+from fairlead.server.openapi import merging
 
 #: How long a server may take for a document, and how large that may be.
 _SECONDS: Final = 5.0
 _MOST_BYTES: Final = 4 << 20
+_MOST_SPECIFICATION_BYTES: Final = 8 << 20
+#: Of one that has no tag for it, the tag is ours, and is not shown to it.
+_OWN_TAG: Final = "ours-"
+_LONGEST_TAG: Final = 1024
 _MEDIA_TYPE: Final = "application/json"
 _LIST: Final = "APIGroupDiscoveryList"
 _AGGREGATED: Final = ",".join(
@@ -111,6 +120,9 @@ class Description:
     is_stale: bool = True
     #: Where its OpenAPI v3 is, path and query; "": nowhere.
     schema_url: str = ""
+    #: What is kept of its OpenAPI v2 (`openapi/merging.py`), and by which tag it knows what it said.
+    specification: bytes = b""
+    specification_tag: str = ""
 
 
 class Descriptions:
@@ -141,8 +153,15 @@ class Descriptions:
         except _Silent as error:
             log.info("discovery of %s: %s", service.name, error)
             self.suspect(service)
+            return
+        before = self.of(service)
+        self._keep(service, replace(before, resources=resources, is_stale=False, schema_url=schema_url))
+        try:
+            kept, tag = await self._specification(service, before)
+        except _Silent as error:
+            log.info("OpenAPI v2 of %s: %s", service.name, error)
         else:
-            self._keep(service, Description(resources, is_stale=False, schema_url=schema_url))
+            self._keep(service, replace(self.of(service), specification=kept, specification_tag=tag))
 
     def _keep(self, service: RemoteService, description: Description) -> None:
         if self.of(service) != description:
@@ -172,23 +191,58 @@ class Descriptions:
         url = own.server_relative_url if own is not None else ""
         return url if url.startswith("/") and url.isascii() and url.isprintable() else ""
 
+    async def _specification(self, service: RemoteService, before: Description) -> tuple[bytes, str]:
+        """What is kept of its OpenAPI v2, and the tag; as before if it says nothing new."""
+        known = before.specification_tag
+        wish = () if known.startswith(_OWN_TAG) or not known else (("If-None-Match", known),)
+        found = await self._opened(service, "/openapi/v2", _MEDIA_TYPE, wish, most=_MOST_SPECIFICATION_BYTES)
+        if found.code == HTTPStatus.NOT_MODIFIED and wish:
+            return before.specification, known
+        if found.code == HTTPStatus.NOT_FOUND:
+            return b"", ""
+        if found.code != HTTPStatus.OK:
+            raise _Silent(f"/openapi/v2 answers {found.code}")
+        tag = found.tag or _OWN_TAG + await offload(lambda: sha512(found.body).hexdigest(), is_long=True)
+        if tag == known:
+            return before.specification, known
+        try:
+            kept = await offload(lambda: merging.kept_of(found.body, f"{service.path}/"), is_long=True)
+        except ValueError as error:
+            raise _Silent(str(error)) from None
+        return kept, tag
+
     async def _get(self, service: RemoteService, path: str, accept: str) -> tuple[int, str, bytes]:
         """Code, media type and body of a document."""
+        found = await self._opened(service, path, accept, most=_MOST_BYTES)
+        return found.code, found.media_type, found.body
+
+    async def _opened(
+        self, service: RemoteService, path: str, accept: str, wishes: Iterable[tuple[str, str]] = (), *, most: int
+    ) -> _Answer:
         import aiohttp
 
-        headers = [("Accept", accept), ("Accept-Encoding", "identity"), *identifying(AGGREGATOR)]
+        headers = [("Accept", accept), ("Accept-Encoding", "identity"), *wishes, *identifying(AGGREGATOR)]
         try:
             async with asyncio.timeout(_SECONDS):
                 address = self._backends.address(service)
                 async with self._backends.opened(service, address, "GET", path, headers) as response:
-                    body = await response.content.read(_MOST_BYTES + 1)
-                    while not response.content.at_eof() and len(body) <= _MOST_BYTES:
-                        body += await response.content.read(_MOST_BYTES + 1)
-                    if len(body) > _MOST_BYTES:
-                        raise _Silent(f"the answer has more than {_MOST_BYTES} bytes")
-                    return response.status, response.headers.get("Content-Type", ""), body
+                    body = bytearray()
+                    async for chunk in response.content.iter_any():
+                        body += chunk
+                        if len(body) > most:
+                            raise _Silent(f"the answer has more than {most} bytes")
+                    media_type, tag = (response.headers.get(name, "") for name in ("Content-Type", "ETag"))
+                    return _Answer(response.status, media_type, tag[:_LONGEST_TAG], bytes(body))
         except (aiohttp.ClientError, ServiceError, TimeoutError, ValueError) as error:
             raise _Silent(str(error) or type(error).__name__) from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    code: int
+    media_type: str
+    tag: str
+    body: bytes
 
 
 class _Silent(Exception):

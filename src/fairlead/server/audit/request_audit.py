@@ -10,6 +10,7 @@ Sources: k8s.io/apiserver, pkg/audit/{context,request}.go, pkg/endpoints/filters
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any, Final, TypeAlias
@@ -52,8 +53,8 @@ _STATUS_START: Final = b'{"kind":"Status",'
 
 #: A request, a stage of it, and when that was: an event before it is made.
 Told: TypeAlias = "tuple[RequestAudit, Stage, float]"
-#: Takes one, and about how many bytes it will have.
-Put: TypeAlias = Callable[[Told, int], object]
+#: Takes one, and about how many bytes it will have; what comes back is done when it is where requests wait for it.
+Put: TypeAlias = "Callable[[Told, int], asyncio.Future[bool] | None]"
 
 
 class RequestAudit:
@@ -76,6 +77,7 @@ class RequestAudit:
         "_request_object",
         "_response_object",
         "_verdict",
+        "_waiter",
         "is_long_running",
     )
 
@@ -94,6 +96,7 @@ class RequestAudit:
         self._answered: Obj | None = None
         self._request_object: bytes | None = None
         self._response_object: bytes | None = None
+        self._waiter: asyncio.Future[bool] | None = None
         self._event: Event | None = None  # the thread's
 
     # -- what is noted
@@ -199,7 +202,12 @@ class RequestAudit:
                 self._request_object = self._response_object = None
                 self.annotate(_TRUNCATED, "true")
                 size = _USUAL_BYTES + self._origin.size
-        self._put((self, stage, moment), size)
+        self._waiter = self._put((self, stage, moment), size)
+
+    async def delivered(self) -> bool:
+        """Wait for what was told last to be where it has to be before the request goes on; whether it is there."""
+        waiter, self._waiter = self._waiter, None
+        return waiter is None or await waiter
 
     # -- what is written, in a thread of its own
 

@@ -14,9 +14,11 @@ from typing import Final
 
 from fairlead.api.roles import PolicyRule
 from fairlead.api.users import User
-from fairlead.client.reviews import SECONDS, ReviewService
+from fairlead.client.kubeconfig_service import SECONDS
+from fairlead.client.reviews import ReviewService
 from fairlead.server.access import AccessRequest, Authorizer, Decision, UserRules, Verdict
-from fairlead.server.auth.authorization_configuration import WEBHOOK, AuthorizerConfiguration, parsed
+from fairlead.server.auth.abac import AbacAuthorizer, Policy
+from fairlead.server.auth.authorization_configuration import ABAC, WEBHOOK, AuthorizerConfiguration, parsed
 from fairlead.server.auth.authorizer import Authorizers, LocalAuthorizer
 from fairlead.server.auth.reloading import follow
 from fairlead.server.auth.webhooks.access import AccessWebhook
@@ -27,6 +29,8 @@ _EVERYTHING: Final = (
 )
 _NODE_AND_RBAC: Final = (AuthorizerConfiguration("Node"), AuthorizerConfiguration("RBAC"))
 _ALLOW: Final = Verdict(Decision.ALLOW)
+#: What is said if ABAC is to decide without its file.
+NO_POLICIES: Final = "authorization-mode ABAC's authorization policy file not passed"
 _NOTHING: Final = Verdict(Decision.NO_OPINION, "Everything is forbidden.")
 
 
@@ -57,6 +61,8 @@ class AuthorizationSettings:
 
     authorizers: tuple[AuthorizerConfiguration, ...] = _NODE_AND_RBAC
     file: AuthorizationFile | None = None
+    #: Those of the mode ABAC; None: it cannot be among the authorizers.
+    policies: tuple[Policy, ...] | None = None
 
 
 #: As with `--authorization-mode=Node,RBAC`.
@@ -72,6 +78,8 @@ class Authorization:
         """`built_in` has those that live with the server, by their modes."""
         self._file, self._authorizers = settings.file, authorizers
         self._built_in = {**built_in, "AlwaysAllow": AlwaysAllow(), "AlwaysDeny": AlwaysDeny()}
+        if settings.policies is not None:
+            self._built_in[ABAC] = AbacAuthorizer(settings.policies)
         self._webhooks: list[AccessWebhook] = []
         self._retiring = set[asyncio.Task[None]]()
         self._choose(settings.authorizers)
@@ -106,9 +114,11 @@ class Authorization:
                 service = ReviewService(webhook.kubeconfig, webhook.seconds)
                 webhooks.append(AccessWebhook(service, webhook))
                 chosen.append((WEBHOOK, webhooks[-1]))
+            elif (built_in := self._built_in.get(configuration.type)) is not None:
+                chosen.append((configuration.type, built_in))
             else:
-                assert configuration.type != WEBHOOK
-                chosen.append((configuration.type, self._built_in[configuration.type]))
+                assert configuration.type == ABAC
+                raise ValueError(NO_POLICIES)
         self._webhooks = webhooks
         self._authorizers.choose(chosen)
 

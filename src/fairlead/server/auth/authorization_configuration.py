@@ -25,14 +25,13 @@ from fairlead.server.access import Decision
 API_VERSIONS: Final = tuple(f"apiserver.config.k8s.io/{version}" for version in ("v1", "v1beta1", "v1alpha1"))
 #: kube-apiserver's modes. Only webhooks can be there more than once.
 MODES: Final = ("ABAC", "AlwaysAllow", "AlwaysDeny", "Node", "RBAC", "Webhook")
+ABAC: Final = "ABAC"
 WEBHOOK: Final = "Webhook"
 VERSIONS: Final = ("v1", "v1beta1")
 _FAILURE_POLICIES: Final = {"NoOpinion": Decision.NO_OPINION, "Deny": Decision.DENY}
 _CONNECTIONS: Final = ("InClusterConfig", "KubeConfigFile")
 _MOST_CONDITIONS: Final = 64
 _LONGEST_SECONDS: Final = 30.0
-#: Which of them are not here, and why.
-MISSING: Final = {"ABAC": "policies by attributes (ABAC) are not there: use RBAC or a webhook"}
 
 
 class _Condition(Strict):
@@ -112,9 +111,6 @@ def _authorizers(authorizers: Sequence[_Authorizer], errors: Errors) -> Iterator
             continue
         if type_ not in MODES:
             errors.not_supported(f"{path}.type", type_, MODES)
-            continue
-        if type_ in MISSING:
-            errors.invalid(f"{path}.type", type_, MISSING[type_])
             continue
         if type_ in types and type_ != WEBHOOK:
             errors.duplicate(f"{path}.type", type_)

@@ -19,7 +19,7 @@ from fairlead.server.audit.auditor import Auditor
 from fairlead.server.auth.authenticator import Authenticator
 from fairlead.server.fairness.fairness import Fairness
 from fairlead.server.http.answers import Answer, warning_headers
-from fairlead.server.http.audit import audit_id
+from fairlead.server.http.audit import audit_id, complete
 from fairlead.server.http.chain import Services, chained
 from fairlead.server.http.compression import compressed
 from fairlead.server.http.debug import Debug
@@ -73,6 +73,8 @@ class Application:
             aggregator,
             tracing,
         )
+        #: Whether nobody has an answer before the audit webhook has it.
+        self._audits_first = auditor is not None and auditor.blocks
         self._handle = chained(services)
 
     def close(self) -> None:
@@ -96,12 +98,13 @@ class Application:
         try:
             answer = await self._handle(request)
             if answer is not None:
+                if self._audits_first and request.audit is not None and not request.audit.is_long_running:
+                    await complete(request, answer.code)
                 size = await _send(compressed(answer, request), request)
         finally:
             if request.endpoint is not None:
                 self._count(request.endpoint, request, answer, size)
-            if request.audit is not None:
-                request.audit.complete(answer.code if answer is not None else None)
+            await complete(request, answer.code if answer is not None else None)
 
     def _count(self, endpoint: Endpoint, request: Request, answer: Answer | None, size: int) -> None:
         """The request is over."""

@@ -36,11 +36,24 @@ def audit_id(headers: Mapping[bytes, bytes]) -> bytes:
     return headers.get(_AUDIT_ID, b"")[:_LONGEST_ID] or rng.uid().encode()
 
 
-def begin(auditor: Auditor, request: Request) -> None:
-    """Tell of a request, if the policy wants it, whose sender is known."""
+async def begin(auditor: Auditor, request: Request) -> bool:
+    """Tell of a request, if the policy wants it, whose sender is known; whether it may go on."""
     decision = auditor.decide(access_request(request))
-    if decision.level is not Level.NONE:
-        _begin(auditor, request, decision).received()
+    if decision.level is Level.NONE:
+        return True
+    audit = _begin(auditor, request, decision)
+    audit.received()
+    if auditor.may_go_on(is_told=await audit.delivered()):
+        return True
+    request.audit = None  # nothing more is told of it
+    return False
+
+
+async def complete(request: Request, code: int | None) -> None:
+    """There is no more to come of a request; without a code there was no answer at all."""
+    if request.audit is not None:
+        request.audit.complete(code)
+        await request.audit.delivered()
 
 
 def begin_of_stranger(auditor: Auditor, request: Request) -> None:
@@ -71,6 +84,7 @@ def _noticed(send: Send, audit: RequestAudit) -> Send:
     async def noticing(message: Any) -> None:
         if message["type"] == "http.response.start":
             audit.started(message["status"])
+            await audit.delivered()
         await send(message)
 
     return noticing

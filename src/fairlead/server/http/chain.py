@@ -203,8 +203,8 @@ async def trace(services: Services, proceed: Handler, request: Request) -> Answe
 
 async def audit(services: Services, proceed: Handler, request: Request) -> Answer | None:
     """Tell of the request; the rest of the way adds to that, and `Application` says when it is over."""
-    if services.auditor is not None:
-        begin(services.auditor, request)
+    if services.auditor is not None and not await begin(services.auditor, request):
+        return _internal_error(request, "failed to store audit event")
     return await proceed(request)
 
 
@@ -226,11 +226,16 @@ async def authorize(services: Services, proceed: Handler, request: Request) -> A
     services.metrics.access.authorized(_result(verdict), stopwatch() - began)
     if request.audit is not None:
         request.audit.decided(verdict)
-    if verdict.error and not verdict.is_allowed:  # as kube-apiserver, which tells it in plain text
-        text = f"Internal Server Error: {go_quote(request.uri)}: {verdict.error}"
-        return Answer.of_text(f"{text.translate(_HTML)}\n", 500)
+    if verdict.error and not verdict.is_allowed:
+        return _internal_error(request, verdict.error)
     check(verdict, asked)
     return await proceed(request)
+
+
+def _internal_error(request: Request, why: str) -> Answer:
+    """As kube-apiserver, which tells it in plain text."""
+    text = f"Internal Server Error: {go_quote(request.uri)}: {why}"
+    return Answer.of_text(f"{text.translate(_HTML)}\n", 500)
 
 
 def _result(verdict: Verdict) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from http import HTTPStatus
 from typing import Final
 
 from fairlead.server.http.answers import Answer
@@ -25,6 +26,8 @@ def compressed(answer: Answer, request: Request) -> Answer:
     """The answer as it travels to this client."""
     wanted = request.headers.get(b"accept-encoding")
     if not wanted or (answer.length is not None and answer.length <= FROM_BYTES) or request.method == "HEAD":
+        return answer
+    if answer.code == HTTPStatus.NOT_MODIFIED:  # there is a length, and no body
         return answer
     if all(token.strip() != b"gzip" for token in wanted.split(b",")):
         return answer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from hashlib import sha512
 from http import HTTPStatus
@@ -39,12 +40,14 @@ class Documents:
         self._metrics = registry.metrics
         self._made: dict[tuple[str, ...], bytes] = {}
         self._generation: Any = None
+        self._making = asyncio.Lock()
 
     async def answer(self, request: Request) -> Answer:
         """The document of a path, which can only be read."""
         parts = tuple(part for part in request.path.split("/") if part)
         if parts[:1] == ("openapi",):  # some take a tenth of a second to be made, and longer with many custom kinds
-            found = await asyncio.to_thread(_openapi, self._kinds(), request, parts[1:])
+            async with self._making if parts[1:] == ("v2",) else nullcontext():  # once, however many ask for it
+                found = await asyncio.to_thread(_openapi, self._kinds(), request, parts[1:])
         else:
             found = await self._document(request, parts)
         if parts and found.code == HTTPStatus.OK and request.method not in ("GET", "HEAD"):
@@ -93,9 +96,7 @@ class Documents:
         body = await offload(making, is_long=form.media_type != JSON)
         headers = [(b"etag", tag), (b"vary", b"Accept"), (b"cache-control", b"public")]
         media_type = f"{form.media_type};g=apidiscovery.k8s.io;v={form.version};as={form.transform}"
-        if request.headers.get(b"if-none-match") == tag:  # with the length of what need not be sent
-            return Answer(HTTPStatus.NOT_MODIFIED, b"", media_type, headers, rest_length=len(body))
-        return Answer(HTTPStatus.OK, body, media_type, headers)
+        return _tagged(request, Answer(HTTPStatus.OK, body, media_type, headers), tag)
 
     def _of_rows(self, make: Callable[[list[Resource], list[RemoteVersion]], T]) -> Callable[[], T]:
         return lambda: make(self._rows(), self._remote())
@@ -120,9 +121,11 @@ class Documents:
 
     def _kinds(self) -> Kinds:
         """What OpenAPI describes, and where it is described by others."""
-        described = self._aggregator.remote_versions() if self._aggregator else ()
+        described = self._aggregator.remote_versions() if self._aggregator else []
         elsewhere = {service.path.strip("/"): found.schema_url for service, found in described if found.schema_url}
-        return Kinds.of(self._catalogue, self._rows(), elsewhere)
+        described.sort(key=lambda each: (-each[0].group_priority, -each[0].version_priority, each[0].name))
+        others = tuple(found.specification for _, found in described if found.specification)
+        return Kinds.of(self._catalogue, self._rows(), elsewhere, others)
 
     def _of(self, request: Request, make: Callable[[], Obj | None]) -> Answer:
         body = self._cached((request.path,), make)
@@ -162,4 +165,15 @@ def _openapi(kinds: Kinds, request: Request, parts: tuple[str, ...]) -> Answer:
     if found is None:
         return Answer.not_found()
     body, media_type = found
-    return Answer(200, body, media_type)
+    if parts != ("v2",):
+        return Answer(200, body, media_type)
+    tag = openapi.v2_tag(kinds)
+    return _tagged(request, Answer(200, body, media_type, [(b"etag", tag), (b"vary", b"Accept")]), tag)
+
+
+def _tagged(request: Request, answer: Answer, tag: bytes) -> Answer:
+    """The answer, unless the client has it already: then with the length of what need not be sent."""
+    known = request.headers.get(b"if-none-match", b"")
+    if tag not in [each.strip().removeprefix(b"W/") for each in known.split(b",")]:
+        return answer
+    return Answer(HTTPStatus.NOT_MODIFIED, b"", answer.media_type, answer.headers, rest_length=len(answer.body))

@@ -17,13 +17,22 @@ class _Writer(Protocol):
     failed: int
 
 
+class _Webhook(Protocol):
+    #: How many events it had no room for, and how many it could not deliver.
+    dropped: int
+    failed: int
+
+
 class AuditMetrics:
-    """Of the one audit log that there may be."""
+    """Of the one audit that there may be."""
 
     def __init__(self) -> None:
         #: By level, how many requests a policy has it for.
         self.levels: dict[str, int] = {}
+        #: Requests that could not go on because the service was not told of them.
+        self.rejected = 0
         self._writer: _Writer | None = None
+        self._webhook: _Webhook | None = None
         self.families: tuple[Family, ...] = (
             Computed(COUNTER, f"{_PREFIX}event_total", "[ALPHA] Events for the audit log.", (), self._events),
             Computed(COUNTER, f"{_PREFIX}error_total", "[ALPHA] Events that were lost.", ("plugin",), self._errors),
@@ -37,24 +46,27 @@ class AuditMetrics:
             Computed(
                 COUNTER,
                 f"{_PREFIX}requests_rejected_total",
-                "[ALPHA] Requests that were refused because the log failed: none ever is.",
+                "[ALPHA] Requests that were refused because nobody could be told of them.",
                 (),
-                lambda: [((), 0.0)],
+                lambda: [((), self.rejected)],
             ),
         )
 
-    def watch_writer(self, writer: _Writer) -> None:
+    def watch(self, writer: _Writer, webhook: _Webhook | None) -> None:
         """Where the events are counted."""
-        self._writer = writer
+        self._writer, self._webhook = writer, webhook
 
     def _events(self) -> Iterable[tuple[Labels, float]]:
         return [((), self._writer.taken + self._writer.dropped if self._writer else 0)]
 
     def _errors(self) -> Iterable[tuple[Labels, float]]:
-        if self._writer is not None:
-            found = (("buffered", self._writer.dropped), ("log", self._writer.failed))
-            return [((plugin,), count) for plugin, count in found if count]
-        return []
+        if self._writer is None:
+            return []
+        buffered, webhook = self._writer.dropped, 0
+        if self._webhook is not None:
+            buffered, webhook = buffered + self._webhook.dropped, self._webhook.failed
+        found = (("buffered", buffered), ("log", self._writer.failed), ("webhook", webhook))
+        return [((plugin,), count) for plugin, count in found if count]
 
     def _by_level(self) -> Iterable[tuple[Labels, float]]:
         return [((level,), count) for level, count in self.levels.items()]

@@ -3,6 +3,7 @@
     definitions.py  built-in types in the forms of OpenAPI v3 and v2     facts.py   enums and defaults
     custom.py       the same for custom kinds                            paths.py   operations
     documents.py    putting documents together                           gnostic.py v2 as protobuf
+    merging.py      v2 of other servers in ours
 
 Nothing is built before somebody asks for it: a group-version takes a few milliseconds, v2 as a whole some hundred.
 """
@@ -13,7 +14,9 @@ from collections.abc import Iterable
 
 from fairlead.api.errors import NotAcceptable
 from fairlead.server.openapi import documents, gnostic
-from fairlead.server.openapi.documents import Kinds
+from fairlead.server.openapi.documents import Kinds, v2_tag
+
+__all__ = ["document", "v2_tag"]
 
 JSON = "application/json"
 _JSON = {JSON: JSON, "application/*": JSON, "*/*": JSON}

@@ -18,7 +18,7 @@ from fairlead.api.encoded import encode
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.server.codec.wire import META
-from fairlead.server.openapi import custom, gnostic, measured
+from fairlead.server.openapi import custom, gnostic, measured, merging
 from fairlead.server.openapi.definitions import PREFIX, V2, V3, closure, references
 from fairlead.server.openapi.paths import paths_of
 from fairlead.server.storage.catalogue import Catalogue
@@ -49,14 +49,20 @@ class Kinds:
     crds: Mapping[str, Obj]  # by `Resource.qualified`
     #: Where others describe what they serve: the path of the index, and the URL.
     elsewhere: Mapping[str, str]
+    #: What is kept of their v2 (`merging.py`), the most important first.
+    others: tuple[bytes, ...] = ()
 
     @classmethod
     def of(
-        cls, catalogue: Catalogue, rows: Sequence[Resource] | None = None, elsewhere: Mapping[str, str] | None = None
+        cls,
+        catalogue: Catalogue,
+        rows: Sequence[Resource] | None = None,
+        elsewhere: Mapping[str, str] | None = None,
+        others: tuple[bytes, ...] = (),
     ) -> Kinds:
         crds = {served.resource.qualified: served.crd for served in catalogue if served.crd}
         rows = catalogue.rows() if rows is None else rows
-        return cls(rows, {**measured.DEFINITIONS, **crds}, elsewhere or {})
+        return cls(rows, {**measured.DEFINITIONS, **crds}, elsewhere or {}, others)
 
     def source(self, row: Resource) -> _Source:
         """What documents depend on of one kind: of a CRD its spec."""
@@ -94,12 +100,21 @@ def v3(kinds: Kinds, path: tuple[str, ...]) -> bytes | None:
 
 def v2(kinds: Kinds) -> bytes:
     """`/openapi/v2`."""
-    return _v2(tuple(map(kinds.source, kinds.rows)))
+    return _whole_v2(_all(kinds), kinds.others)
 
 
 def v2_as_protobuf(kinds: Kinds) -> bytes:
     """`/openapi/v2` for Go clients."""
-    return _v2_as_protobuf(tuple(map(kinds.source, kinds.rows)))
+    return _v2_as_protobuf(_all(kinds), kinds.others)
+
+
+def v2_tag(kinds: Kinds) -> bytes:
+    """What changes with `/openapi/v2`: its `ETag`."""
+    return _v2_tag(_all(kinds), kinds.others)
+
+
+def _all(kinds: Kinds) -> tuple[_Source, ...]:
+    return tuple(map(kinds.source, kinds.rows))
 
 
 def _sources(kinds: Kinds, path: tuple[str, ...]) -> tuple[_Source, ...]:
@@ -149,8 +164,19 @@ def _v2(sources: tuple[_Source, ...]) -> bytes:
 
 
 @lru_cache(maxsize=2)
-def _v2_as_protobuf(sources: tuple[_Source, ...]) -> bytes:
-    return gnostic.document(_v2(sources))
+def _whole_v2(sources: tuple[_Source, ...], others: tuple[bytes, ...]) -> bytes:
+    own = _v2(sources)
+    return merging.merged(own, others) if others else own
+
+
+@lru_cache(maxsize=2)
+def _v2_as_protobuf(sources: tuple[_Source, ...], others: tuple[bytes, ...]) -> bytes:
+    return gnostic.document(_whole_v2(sources, others))
+
+
+@lru_cache(maxsize=2)
+def _v2_tag(sources: tuple[_Source, ...], others: tuple[bytes, ...]) -> bytes:
+    return b'"%b"' % hashlib.sha512(_whole_v2(sources, others)).hexdigest().upper().encode()
 
 
 def _content(sources: Iterable[_Source], version: str) -> tuple[Obj, Obj]:

@@ -159,14 +159,23 @@ _QUERY: Final[_Table] = {**_SIMPLE, "type": (6, _text), "uniqueItems": (20, _fla
 _PATH: Final[_Table] = {**_SIMPLE, "type": (5, _text), "uniqueItems": (19, _flag), _EXTENSION: (22, _any)}
 #: Where a parameter is: which of the kinds of parameters its message is of.
 _PARAMETERS: Final[Mapping[str, _Write]] = {
-    "body": _within(1, _within(1, _of(_BODY))),
-    "query": _within(1, _within(2, _within(3, _of(_QUERY)))),
-    "path": _within(1, _within(2, _within(4, _of(_PATH)))),
+    "body": _within(1, _of(_BODY)),
+    "header": _within(2, _within(1, _of(_PATH))),
+    "formData": _within(2, _within(2, _of(_QUERY))),
+    "query": _within(2, _within(3, _of(_QUERY))),
+    "path": _within(2, _within(4, _of(_PATH))),
 }
+_REFERENCE: Final = _within(2, _within(1, _text))
 
 
 def _parameter(number: int, value: Mapping[str, Any]) -> bytes:
     return _PARAMETERS[value["in"]](number, value)
+
+
+def _parameter_or_reference(number: int, value: Mapping[str, Any]) -> bytes:
+    if "$ref" in value:
+        return _REFERENCE(number, value["$ref"])
+    return delimited(number, _parameter(1, value))
 
 
 _RESPONSE: Final[_Table] = {"description": (1, _text), "schema": (2, _within(1, _schema)), _EXTENSION: (5, _any)}
@@ -176,7 +185,7 @@ _OPERATION: Final[_Table] = {
     "operationId": (5, _text),
     "produces": (6, _each(_text)),
     "consumes": (7, _each(_text)),
-    "parameters": (8, _each(_parameter)),
+    "parameters": (8, _each(_parameter_or_reference)),
     "responses": (9, _named(1, _within(1, _of(_RESPONSE)))),
     _EXTENSION: (13, _any),
 }
@@ -186,7 +195,7 @@ _PATH_ITEM: Final[_Table] = {
     "post": (4, _of(_OPERATION)),
     "delete": (5, _of(_OPERATION)),
     "patch": (8, _of(_OPERATION)),
-    "parameters": (9, _each(_parameter)),
+    "parameters": (9, _each(_parameter_or_reference)),
     _EXTENSION: (10, _any),
 }
 _INFO: Final[_Table] = {"title": (1, _text), "version": (2, _text), _EXTENSION: (7, _any)}
@@ -202,6 +211,7 @@ _DOCUMENT: Final[_Table] = {
     "info": (2, _of(_INFO)),
     "paths": (8, _named(2, _of(_PATH_ITEM))),
     "definitions": (9, _named(1, _schema)),
+    "parameters": (10, _named(1, _parameter)),
     "security": (12, _each(_named(1, _within(1, _each(_text))))),
     "securityDefinitions": (13, _named(1, _within(2, _of(_API_KEY)))),
     _EXTENSION: (16, _any),

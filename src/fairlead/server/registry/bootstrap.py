@@ -7,7 +7,7 @@ from fairlead.api.errors import AlreadyExists
 from fairlead.api.nodes import LEASE_NAMESPACE
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
-from fairlead.server.admission.service_addresses import SERVICE_NETWORK
+from fairlead.server.admission.service_networks import SERVICE_NETWORK
 from fairlead.server.context import INTERNAL
 from fairlead.server.registry.registry import Registry
 from fairlead.server.registry.restore import restore

@@ -1,4 +1,4 @@
-"""Shows the service network and who has which of its addresses: the ServiceCIDR `kubernetes`, an IPAddress for each.
+"""Shows the default service network and who has which address: the ServiceCIDR `kubernetes`, an IPAddress for each.
 
 Upstream gives addresses by creating these objects; here they are given by `ServiceAddresses`, which knows what services
 hold, and the objects follow. Sources: pkg/controlplane/controller/defaultservicecidr,
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from ipaddress import ip_address
 from typing import Final
 
 import msgspec
@@ -18,20 +17,18 @@ from fairlead.api import conditions
 from fairlead.api.builtin import IP_ADDRESSES, SERVICE_CIDRS, SERVICES
 from fairlead.api.errors import AlreadyExists, ApiError, Conflict, NotFound
 from fairlead.api.objects import Obj, metadata
+from fairlead.api.service_networks import ALLOCATOR, FAMILY_LABEL, MANAGER_LABEL
+from fairlead.kinds.ips import parse_ip
 from fairlead.runtime.clock import timestamp
-from fairlead.server.admission.service_addresses import SERVICE_NETWORK, held_by
+from fairlead.server.admission.service_addresses import held_by
+from fairlead.server.admission.service_networks import DEFAULT_NAME, ServiceNetworks
 from fairlead.server.context import INTERNAL
 from fairlead.server.registry.registry import Registry
 
 log = logging.getLogger(__name__)
 
-_LABELS: Final = {
-    "ipaddress.kubernetes.io/ip-family": "IPv4",
-    "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io",
-}
-_CIDRS: Final = [str(SERVICE_NETWORK)]
+_LABELS: Final = {FAMILY_LABEL: "IPv4", MANAGER_LABEL: ALLOCATOR}
 _READY: Final = {"type": "Ready", "status": "True", "reason": "", "message": "Kubernetes default Service CIDR is ready"}
-_NETWORK_NAME: Final = "kubernetes"
 _PAUSE_SECONDS: Final = 1.0
 #: So many objects are written at once, as one group commit takes them.
 _AT_ONCE: Final = 64
@@ -43,8 +40,10 @@ Owner = tuple[str, str]
 class ClusterAddresses:
     """Hears of every service and of every such object. Make it before the registry is opened, then run it."""
 
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
+    def __init__(self, registry: Registry, networks: ServiceNetworks) -> None:
+        """`networks` hears of every ServiceCIDR before this does."""
+        self._registry, self._networks = registry, networks
+        self._cidrs, self._seen = [str(networks.default)], networks.all
         self._owners: dict[str, Owner] = {}
         self._held: dict[Owner, set[str]] = {}
         #: The addresses whose objects may be wrong; None: the network's own may be.
@@ -58,7 +57,6 @@ class ClusterAddresses:
         owner = namespace, name
         before = self._held.pop(owner, set())
         now = held_by(msgspec.json.decode(raw)["spec"]).addresses if raw is not None else set()
-        now = {address for address in now if ip_address(address) in SERVICE_NETWORK}
         if now:
             self._held[owner] = now
         for address in before - now:
@@ -73,8 +71,12 @@ class ClusterAddresses:
             self._note(name)
 
     def _observe_network(self, namespace: str, name: str, raw: bytes | None) -> None:
-        if name == _NETWORK_NAME:
+        if name == DEFAULT_NAME:
             self._note(None)
+        if self._networks.all != self._seen:  # what was in none of them may be in one now
+            self._seen = self._networks.all
+            for address in self._owners:
+                self._note(address)
 
     def _note(self, address: str | None) -> None:
         self._changed[address] = None
@@ -111,21 +113,21 @@ class ClusterAddresses:
             return
 
     async def _settle_network(self) -> None:
-        found = self._registry.find(SERVICE_CIDRS.qualified, _NETWORK_NAME)
+        found = self._registry.find(SERVICE_CIDRS.qualified, DEFAULT_NAME)
         if found is None:
-            wanted = {"metadata": {"name": _NETWORK_NAME}, "spec": {"cidrs": _CIDRS}}
+            wanted = {"metadata": {"name": DEFAULT_NAME}, "spec": {"cidrs": self._cidrs}}
             obj = (await self._registry.create(INTERNAL, SERVICE_CIDRS, wanted)).object.obj()
         else:
             obj = found.obj()
         status = obj.setdefault("status", {})
-        is_ours = (obj.get("spec") or {}).get("cidrs") == _CIDRS and "deletionTimestamp" not in metadata(obj)
+        is_ours = (obj.get("spec") or {}).get("cidrs") == self._cidrs and "deletionTimestamp" not in metadata(obj)
         if is_ours and conditions.find(status.get("conditions"), "Ready") is None:
             status["conditions"] = conditions.with_condition(status.get("conditions"), _READY, timestamp())
             await self._registry.update(INTERNAL, SERVICE_CIDRS, obj, subresource="status")
 
     async def _settle_address(self, address: str) -> None:
-        owner = self._owners.get(address)
-        wanted = _parent(owner) if owner else None
+        owner, parsed = self._owners.get(address), parse_ip(address)
+        wanted = _parent(owner) if owner and parsed is not None and self._networks.have(parsed) else None
         found = self._registry.find(IP_ADDRESSES.qualified, address)
         obj = found.obj() if found is not None else None
         if obj is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
 
 from fairlead.api.encoded import Encoded
 from fairlead.api.errors import Forbidden
@@ -12,16 +11,13 @@ from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj, name_of
 from fairlead.api.resources import Resource
 from fairlead.cel.errors import CelError
-from fairlead.cel.scope import Meter
 from fairlead.kinds.admission_expressions import Condition, compile_conditions
 from fairlead.kinds.webhook_configurations import DEFAULT_TIMEOUT_SECONDS
 from fairlead.server.admission import matching
 from fairlead.server.admission.base import Attributes, Dependencies
+from fairlead.server.admission.evaluation import CONDITIONS_BUDGET, Budget
 from fairlead.server.admission.expressions import activation, all_hold
 from fairlead.server.admission.remembered import Remembered
-
-#: What all match conditions of one webhook may cost for one request; upstream allows ten times as much.
-_CONDITIONS_BUDGET: Final = 250_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +84,10 @@ class Registered:
             return row
         variables = activation(attributes, row, await attributes.shown(row), self._authorizer)
         try:
-            return row if all_hold(webhook.conditions, variables, Meter(_CONDITIONS_BUDGET)) else None
+            are_met = await attributes.loop_time.evaluate(
+                lambda until: all_hold(webhook.conditions, variables, Budget(CONDITIONS_BUDGET, until))
+            )
+            return row if are_met else None
         except CelError as error:
             if webhook.is_ignorable:
                 return None

@@ -1,0 +1,172 @@
+"""Audit events are sent to a service over real HTTPS, beside requests or before they go on (issue 16)."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead.api.objects import Obj
+from fairlead.client.kubeconfig import Access, render
+from fairlead.server.audit import policy_file
+from fairlead.server.audit.auditor import AuditSettings
+from fairlead.server.audit.webhook import AuditWebhookSettings, Mode
+from tests.server.http_world import CONFIG_MAPS, JSON, SECONDS, Reply, Server, check_status
+from tests.server.https_services import HttpsServer
+
+POLICY = b"""
+apiVersion: audit.k8s.io/v1
+kind: Policy
+rules:
+- level: None
+  nonResourceURLs: ["/metrics"]
+- level: RequestResponse
+"""
+#: Whoever waits for a batch that is not full would wait for ever.
+LONG = 3600.0
+
+
+class Collector(HttpsServer):
+    """Takes lists of events; answers with `code`."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, self._respond)
+        self.lists: list[Obj] = []
+        self.code = 200
+        self.kubeconfig = folder / "audit.kubeconfig"
+        self.kubeconfig.write_text(render(Access(f"{self.url}/audit", self.ca.encode(), token="from-fairlead")))
+
+    def _respond(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
+        assert (method, path) == ("POST", "/audit")
+        if self.code == 200:
+            self.lists.append(json.loads(body))
+        return self.code, b""
+
+    def events(self) -> list[Obj]:
+        return [event for found in self.lists for event in found["items"]]
+
+    def stages(self, audit_id: str) -> list[str]:
+        return [event["stage"] for event in self.events() if event["auditID"] == audit_id]
+
+
+@pytest.fixture
+def collector(tmp_path: Path) -> Iterator[Collector]:
+    made = Collector(tmp_path)
+    with made.serving():
+        yield made
+
+
+@contextmanager
+def auditing(collector: Collector, path: str = "", **webhook: Any) -> Iterator[Server]:
+    settings = AuditWebhookSettings(collector.kubeconfig, **webhook)
+    server = Server(audit=AuditSettings(policy_file.parse(POLICY), path, webhook=settings))
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def create(server: Server, name: str) -> Reply:
+    return server.ask("POST", CONFIG_MAPS, {"metadata": {"name": name}, "data": {"k": "v"}})
+
+
+def metric(server: Server, name: str) -> float:
+    text = server.ask("GET", "/metrics").body.decode()
+    found = [line for line in text.splitlines() if line.startswith(name)]
+    return float(found[0].rpartition(" ")[2]) if found else 0.0
+
+
+def test_a_full_batch_is_sent_at_once_as_a_list(collector: Collector, tmp_path: Path) -> None:
+    log = tmp_path / "audit.log"
+    with auditing(collector, str(log), most_at_once=4, most_wait_seconds=LONG) as server:
+        ids = [create(server, name).headers["audit-id"] for name in ("a", "b")]
+        server.soon(lambda: bool(collector.lists))
+        (found,) = collector.lists
+        assert collector.headers["Authorization"] == "Bearer from-fairlead"
+        assert (found["kind"], found["apiVersion"], found["metadata"]) == ("EventList", "audit.k8s.io/v1", {})
+        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        assert [event | {"kind": "Event", "apiVersion": "audit.k8s.io/v1"} for event in found["items"]] == lines
+        assert [event["auditID"] for event in found["items"]] == [ids[0], ids[0], ids[1], ids[1]]
+        assert [event["stage"] for event in found["items"][:2]] == ["RequestReceived", "ResponseComplete"]
+        assert "kind" not in found["items"][0] and found["items"][1]["responseObject"]["kind"] == "ConfigMap"
+
+
+def test_a_batch_that_does_not_fill_is_sent_after_a_while(collector: Collector) -> None:
+    with auditing(collector, most_wait_seconds=0.05) as server:
+        id_ = create(server, "a").headers["audit-id"]
+        server.soon(lambda: collector.stages(id_) == ["RequestReceived", "ResponseComplete"])
+
+
+def test_a_stop_sends_what_there_is(collector: Collector) -> None:
+    with auditing(collector, most_wait_seconds=LONG) as server:
+        id_ = create(server, "a").headers["audit-id"]
+        assert collector.lists == []
+    assert collector.stages(id_) == ["RequestReceived", "ResponseComplete"]
+
+
+def test_a_batch_that_is_refused_is_sent_again(collector: Collector) -> None:
+    collector.code = 404
+    with auditing(collector, most_wait_seconds=0.01, initial_backoff_seconds=0.01) as server:
+        id_ = create(server, "a").headers["audit-id"]
+        server.soon(lambda: collector.asked["/audit"] >= 1)
+        collector.code = 200
+        server.soon(lambda: len(collector.stages(id_)) >= 1)
+        collector.code = 503
+        before = metric(server, 'apiserver_audit_error_total{plugin="webhook"}')
+        create(server, "b")
+        server.soon(lambda: metric(server, 'apiserver_audit_error_total{plugin="webhook"}') > before)
+
+
+def test_nobody_waits_for_a_service_that_stands_still_and_what_there_is_no_room_for_is_counted(
+    collector: Collector,
+) -> None:
+    silent = threading.Event()
+    collector.before = lambda: silent.wait(SECONDS)
+    try:
+        with auditing(collector, most_at_once=2, most_waiting=6) as server:
+            for number in range(6):
+                assert create(server, f"a{number}").code == 201
+            server.soon(lambda: metric(server, 'apiserver_audit_error_total{plugin="buffered"}') == 6)
+            assert metric(server, "apiserver_audit_event_total") == 12
+            silent.set()
+            server.soon(lambda: len(collector.events()) == 6)
+            id_ = create(server, "later").headers["audit-id"]
+            server.soon(lambda: len(collector.stages(id_)) == 2)
+    finally:
+        silent.set()
+
+
+@pytest.mark.parametrize("mode", [Mode.BLOCKING, Mode.BLOCKING_STRICT])
+def test_requests_wait_until_the_service_is_told(collector: Collector, mode: Mode) -> None:
+    with auditing(collector, mode=mode) as server:
+        for name in ("a", "b"):
+            id_ = create(server, name).headers["audit-id"]
+            assert collector.stages(id_) == ["RequestReceived", "ResponseComplete"]
+        reply = server.ask("GET", CONFIG_MAPS, headers=JSON, port=server.guarded_port)
+        check_status(reply, 401, "Unauthorized")
+        assert collector.stages(reply.headers["audit-id"]) == ["ResponseStarted"]
+        reply = server.ask("GET", f"{CONFIG_MAPS}?watch=1&timeoutSeconds=1")
+        stages = collector.stages(reply.headers["audit-id"])
+        assert stages[:2] == ["RequestReceived", "ResponseStarted"]
+
+
+def test_a_service_that_fails_fails_requests_only_if_it_is_strict(collector: Collector) -> None:
+    collector.code = 500
+    with auditing(collector, mode=Mode.BLOCKING, initial_backoff_seconds=0.001) as server:
+        assert create(server, "a").code == 201
+        assert metric(server, 'apiserver_audit_error_total{plugin="webhook"}') == 2
+    with auditing(collector, mode=Mode.BLOCKING_STRICT, initial_backoff_seconds=0.001) as server:
+        reply = create(server, "a")
+        assert (reply.code, reply.body) == (
+            500,
+            f'Internal Server Error: "{CONFIG_MAPS}": failed to store audit event\n'.encode(),
+        )
+        assert metric(server, "apiserver_audit_requests_rejected_total") == 1
+        collector.code = 200
+        assert create(server, "a").code == 201
