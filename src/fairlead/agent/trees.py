@@ -83,13 +83,13 @@ def _identity(descriptor: int) -> tuple[int, int]:
     return about.st_dev, about.st_ino
 
 
-def make_folders(within: Path, names: Sequence[str]) -> None:
+def make_folders(within: Path, names: Sequence[str], mode: int = 0o777) -> None:
     """A folder in a folder in a folder; those that are there stay. OSError: a name is taken by something else."""
     descriptor = os.open(within, _FOLDER)
     try:
         for name in names:
             with suppress(FileExistsError):
-                os.mkdir(name, dir_fd=descriptor)
+                os.mkdir(name, mode, dir_fd=descriptor)
             below = os.open(name, _FOLDER, dir_fd=descriptor)
             os.close(descriptor)
             descriptor = below
