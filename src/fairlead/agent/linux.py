@@ -43,6 +43,8 @@ PR_CAPBSET_READ: Final = 23
 PR_CAPBSET_DROP: Final = 24
 PR_SET_CHILD_SUBREAPER: Final = 36
 PR_SET_NO_NEW_PRIVS: Final = 38
+#: openat2(2), likewise: whatever the path says, the folder is its root.
+_OPENAT2, _RESOLVE_NO_MAGICLINKS, _RESOLVE_IN_ROOT = 437, 0x02, 0x10
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 0x1
 
 _NONE: Final[Mapping[str, str]] = {}
@@ -137,6 +139,19 @@ def make_read_only(target: Path, *, is_recursive: bool = False) -> None:
     flags = _AT_RECURSIVE if is_recursive else 0
     arguments = (_AT_FDCWD, os.fsencode(target), flags, attributes, ctypes.c_size_t(len(attributes)))
     _checked(_libc.syscall(ctypes.c_long(_MOUNT_SETATTR), *arguments), str(target))
+
+
+def open_within(folder: Path, path: str) -> int:
+    """A descriptor (O_PATH) of what that is in the folder, out of which no symlink leads. OSError; since Linux 5.6."""
+    root = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        how = struct.pack("QQQ", os.O_PATH | os.O_CLOEXEC, 0, _RESOLVE_IN_ROOT | _RESOLVE_NO_MAGICLINKS)
+        arguments = (root, os.fsencode(path), how, ctypes.c_size_t(len(how)))
+        found: int = _libc.syscall(ctypes.c_long(_OPENAT2), *arguments)
+        _checked(min(found, 0), path)
+        return found
+    finally:
+        os.close(root)
 
 
 def pivot_here() -> None:

@@ -12,6 +12,7 @@ from fairlead.agent.images_seam import Image, PullFailure
 from fairlead.agent.network_seam import HostPort, NetworkFailed
 from fairlead.agent.pods.container_spec import Made, container_spec
 from fairlead.agent.pods.downward import DownwardApi
+from fairlead.agent.pods.env_files import EnvFiles
 from fairlead.agent.pods.environment import CannotConfigure, environment
 from fairlead.agent.pods.errands import Errands
 from fairlead.agent.pods.files import NoHostname, kernel_hostname, system_mounts
@@ -269,7 +270,8 @@ class RealPod:
 
     async def _made(self, container: Obj, attempt: int, image: Image) -> Made:
         place, meta = self.place, self.pod.metadata
-        env = await environment(container, meta.namespace, place.sources, self._downward(), self._services())
+        files, services = EnvFiles(self._volumes.path), self._services()
+        env = await environment(container, meta.namespace, place.sources, self._downward(), services, files)
         folder = place.folder(meta.uid) / "etc"
         mounts = await asyncio.to_thread(
             lambda: [
