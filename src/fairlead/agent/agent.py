@@ -35,9 +35,11 @@ from fairlead.agent.node_object import NodeIdentity, NodeObject
 from fairlead.agent.pods.events import PodEvents
 from fairlead.agent.pods.log_rotation import LogPolicy, LogRotation
 from fairlead.agent.pods.node_pods import NodePods
+from fairlead.agent.pods.place import PODS as POD_FOLDERS
 from fairlead.agent.pods.place import Place
 from fairlead.agent.pods.sources import Sources
 from fairlead.agent.pods.streams import RealPodStreams
+from fairlead.agent.pods.user_ranges import IDS_PER_POD, UserRanges
 from fairlead.agent.pods.worker import PodWorker
 from fairlead.agent.reclaiming import Reclaimer
 from fairlead.agent.runtime_choice import Ground, Runtimes
@@ -300,6 +302,9 @@ class NodeAgent:
             sources=Sources(self._api),
             claims=Claims(self._api, self._identity.name),
             services=lambda: services,
+            users=UserRanges(
+                self._root / POD_FOLDERS, config.max_pods, config.user_namespace_ids_per_pod or IDS_PER_POD
+            ),
             events=PodEvents(self._recorder, config.event_record_qps, config.event_burst),
             configured=self._configured,
             host=self._container_host(),

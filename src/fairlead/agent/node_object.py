@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from fairlead.agent.machine import architecture, node_info
+from fairlead.agent.runtimes.base import HandlerFeatures
 from fairlead.api.builtin import NODES
 from fairlead.api.encoded import encoded
 from fairlead.api.errors import AlreadyExists, ApiError
@@ -66,14 +67,14 @@ class NodeObject:
         features: Sequence[str] = (),
         *,
         has_strict_groups: bool,
-        handlers: Sequence[str],
+        handlers: Mapping[str, HandlerFeatures],
     ) -> None:
         """`port` is where it answers as a kubelet does, 0: nowhere; `features` are those that it declares.
 
         `has_strict_groups`: whether its runtime can do `supplementalGroupsPolicy: Strict`; `handlers` are those that a
         RuntimeClass may name.
         """
-        self._handlers = [{"name": handler} for handler in ("", *handlers)]
+        self._handlers = [_shown(*each) for each in handlers.items()]
         self._runtime_features = {"supplementalGroupsPolicy": has_strict_groups}
         self._api, self._recorder, self._identity, self._health = api, recorder, identity, health
         self._capacity = {name: str(amount) for name, amount in capacity.items()}
@@ -179,6 +180,14 @@ class NodeObject:
 
     def _told(self, reason: str) -> str:
         return f"Node {self._identity.name} status is now: {reason}"
+
+
+def _shown(handler: str, features: HandlerFeatures) -> Obj:
+    shown = {
+        "recursiveReadOnlyMounts": features.has_recursive_read_only_mounts,
+        "userNamespaces": features.has_user_namespaces,
+    }
+    return {"name": handler, "features": shown}
 
 
 def _changes(conditions: Sequence[Obj]) -> list[tuple[str, str, str, str]]:

@@ -17,12 +17,12 @@ from fairlead.agent.pods.environment import CannotConfigure, environment
 from fairlead.agent.pods.errands import Errands
 from fairlead.agent.pods.files import NoHostname, kernel_hostname, system_mounts
 from fairlead.agent.pods.log_rotation import remove_log
-from fairlead.agent.pods.place import Place
+from fairlead.agent.pods.place import PODS, Place
 from fairlead.agent.pods.probing import Probes, Told
 from fairlead.agent.pods.requests_to_pods import Asker
 from fairlead.agent.pods.service_links import service_variables
 from fairlead.agent.pods.stopping import Stopping
-from fairlead.agent.runtimes.base import CannotStart, RuntimeFailure, Sandbox, SandboxSpec, State
+from fairlead.agent.runtimes.base import CannotStart, IdRange, RuntimeFailure, Sandbox, SandboxSpec, State
 from fairlead.agent.trees import remove_tree
 from fairlead.agent.volumes.content import PodContent
 from fairlead.agent.volumes.image_volumes import ImageVolumes
@@ -76,7 +76,8 @@ class RealPod:
         try:
             hostname = kernel_hostname(self.manifest, place.cluster_domain)
             handler = await place.sources.runtime_handler(spec.get("runtimeClassName") or "")
-        except (NoHostname, NotFound) as problem:
+            users = await asyncio.to_thread(self._users, handler)
+        except (NoHostname, NotFound, RuntimeFailure) as problem:
             return self._has_no_sandbox(problem)
         wanted = SandboxSpec(
             uid=meta.uid,
@@ -93,6 +94,7 @@ class RealPod:
             sysctls={sysctl["name"]: sysctl["value"] for sysctl in security.get("sysctls") or ()},
             is_privileged=_is_privileged(spec),
             handler=handler,
+            users=users,
         )
         try:
             await asyncio.to_thread(place.cgroups.ensure, wanted.cgroup, place.cgroup_files(self.sized))
@@ -108,6 +110,19 @@ class RealPod:
             return self._has_no_sandbox(failure)
         self.sandbox = sandbox
         return True
+
+    def _users(self, handler: str) -> IdRange | None:
+        """RuntimeFailure where the pod cannot have those that it asks for, as a kubelet says it."""
+        if self.manifest["spec"].get("hostUsers") is not False:
+            return None
+        features = self.place.runtime.handlers.get(handler)
+        if features is None or not features.has_user_namespaces:
+            subject = f"RuntimeClass handler {go_quote(handler)}" if handler else "runtime"
+            unknown = f": the handler {go_quote(handler)} is not known" if features is None else ""
+            raise RuntimeFailure(
+                f"can't set `spec.hostUsers: false`, {subject} does not support user namespaces{unknown}"
+            )
+        return self.place.users.of(self.pod.metadata.uid)
 
     def _has_no_sandbox(self, problem: Exception) -> bool:
         self.tell(Note(WARNING, "FailedCreatePodSandBox", f"Failed to create pod sandbox: {problem}"))
@@ -396,7 +411,7 @@ class Remnants(NamedTuple):
 
     @classmethod
     def of(cls, place: Place) -> Remnants:
-        folders = {folder.name: folder for folder in (place.root / "pods").glob("*")}
+        folders = {folder.name: folder for folder in (place.root / PODS).glob("*")}
         cgroups = {cgroup.rpartition("/pod")[2]: cgroup for cgroup in place.pod_cgroups()}
         return cls(folders, cgroups, {log.name.rpartition("_")[2] for log in (place.root / "logs").glob("*_*_*")})
 

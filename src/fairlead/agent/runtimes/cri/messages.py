@@ -68,8 +68,14 @@ class RuntimeFeatures(Message, frozen=True):
     supplemental_groups_policy: Annotated[bool, 1] = False
 
 
+class RuntimeHandlerFeatures(Message, frozen=True):
+    recursive_read_only_mounts: Annotated[bool, 1] = False
+    user_namespaces: Annotated[bool, 2] = False
+
+
 class RuntimeHandler(Message, frozen=True):
     name: Annotated[str, 1] = ""
+    features: Annotated[RuntimeHandlerFeatures, 2] = RuntimeHandlerFeatures()
 
 
 class StatusResponse(Message, frozen=True):
@@ -89,11 +95,24 @@ class PodSandboxMetadata(Message, frozen=True):
     attempt: Annotated[int, 4] = 0
 
 
+class IdMapping(Message, frozen=True):
+    host_id: Annotated[int, 1] = 0
+    container_id: Annotated[int, 2] = 0
+    length: Annotated[int, 3] = 0
+
+
+class UserNamespace(Message, frozen=True):
+    mode: Annotated[int, 1] = POD
+    uids: Annotated[list[IdMapping], 2] = []
+    gids: Annotated[list[IdMapping], 3] = []
+
+
 class NamespaceOption(Message, frozen=True):
     network: Annotated[int, 1] = POD
     pid: Annotated[int, 2] = POD
     ipc: Annotated[int, 3] = POD
     target_id: Annotated[str, 4] = ""
+    userns_options: Annotated[UserNamespace | None, 5] = None
 
 
 class PortMapping(Message, frozen=True):
@@ -208,6 +227,8 @@ class Mount(Message, frozen=True):
     host_path: Annotated[str, 2] = ""
     readonly: Annotated[bool, 3] = False
     propagation: Annotated[int, 5] = 0
+    uid_mappings: Annotated[list[IdMapping], 6] = []
+    gid_mappings: Annotated[list[IdMapping], 7] = []
     recursive_read_only: Annotated[bool, 8] = False
 
 

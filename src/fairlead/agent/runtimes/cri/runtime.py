@@ -11,7 +11,7 @@ import logging
 import math
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +28,7 @@ from fairlead.agent.runtimes.base import (
     ContainerSpec,
     ContainerStatus,
     Executed,
+    HandlerFeatures,
     RuntimeFailure,
     Sandbox,
     SandboxSpec,
@@ -39,7 +40,15 @@ from fairlead.agent.runtimes.cri.first_processes import FirstProcesses
 from fairlead.agent.runtimes.cri.images import CriImages
 from fairlead.agent.runtimes.cri.reset import remember
 from fairlead.agent.runtimes.cri.sandboxes import Sandboxes
-from fairlead.agent.runtimes.cri.specs import ROOT_LABEL, RUN, STATES, container_config, resources, status_of
+from fairlead.agent.runtimes.cri.specs import (
+    ROOT_LABEL,
+    RUN,
+    STATES,
+    container_config,
+    handler_features,
+    resources,
+    status_of,
+)
 from fairlead.agent.runtimes.cri.streams import RemoteStreams, open_streams
 from fairlead.agent.trees import remove_tree
 from fairlead.node.cgroups.containers import ContainerValues
@@ -86,7 +95,7 @@ class CriRuntime:
         self._subscribers: list[Callable[[ContainerStatus], None]] = []
         self.name = self.version = self.problem = ""
         self.has_strict_groups, self.has_users = False, True
-        self.handlers: Sequence[str] = ()
+        self.handlers: Mapping[str, HandlerFeatures] = {}
         self.limits: Sequence[str] = ()
 
     async def adopt(self) -> None:
@@ -94,7 +103,7 @@ class CriRuntime:
         self.name, self.version = found.runtime_name, found.runtime_version
         status = await self._client.call(cri.STATUS, cri.StatusRequest())
         self.has_strict_groups = status.features.supplemental_groups_policy
-        self.handlers = [each.name for each in status.runtime_handlers if each.name]
+        self.handlers = {each.name: handler_features(each) for each in status.runtime_handlers}
         remember(self._root, self._client)
         await self._sandboxes.adopt()
         await self._look()
