@@ -43,6 +43,12 @@ def test_ranges_of_an_earlier_configuration_are_nobody_elses(tmp_path: Path) -> 
     assert UserRanges(tmp_path, 9, 1 << 17).of("c") == IdRange(3 << 17, 1 << 17)
 
 
+def test_a_range_that_was_cut_off_is_as_none(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/users.json").write_text("[655")
+    assert UserRanges(tmp_path, 1).of("a") == IdRange(65536, 65536)
+
+
 def test_a_runtime_behind_cri_is_told_the_range() -> None:
     spec = SandboxSpec(
         uid="u", namespace="n", name="p", hostname="p", cgroup="/u", logs=Path("/l"), users=IdRange(7, 9)

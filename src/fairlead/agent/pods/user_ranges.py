@@ -31,9 +31,9 @@ class UserRanges:
         """That of a pod, which is given one if it has none; RuntimeFailure if all are taken."""
         with self._lock:
             file = self._folders / uid / _FILE
-            if file.exists():
-                return _read(file)
-            taken = [_read(each) for each in self._folders.glob(f"*/{_FILE}")]
+            if (known := _read(file)) is not None:
+                return known
+            taken = [found for each in self._folders.glob(f"*/{_FILE}") if (found := _read(each)) is not None]
             slots = (IdRange(self._length * number, self._length) for number in range(1, self._count + 1))
             if (free := _first_free(slots, taken)) is None:
                 raise RuntimeFailure("create user namespace: could not find an empty slot to allocate a user namespace")
@@ -56,5 +56,9 @@ def _first_free(slots: Iterator[IdRange], taken: Iterable[IdRange]) -> IdRange |
     return None
 
 
-def _read(file: Path) -> IdRange:
-    return msgspec.json.decode(file.read_bytes(), type=IdRange)
+def _read(file: Path) -> IdRange | None:
+    """None for what was never written, or cut off when the machine stopped: then nothing runs that has it."""
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=IdRange)
+    except (FileNotFoundError, msgspec.DecodeError):
+        return None

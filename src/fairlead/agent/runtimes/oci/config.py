@@ -71,7 +71,7 @@ def config_of(
 
 def root_of(spec: ContainerSpec, files: ContainerFiles) -> Path:
     """Where its keeper mounts its root."""
-    return files.rootfs if spec.users is None else user_namespace.ROOT
+    return files.rootfs if spec.users is None else user_namespace.root_of(files.folder)
 
 
 def user_of(spec: ContainerSpec) -> ImageUser:

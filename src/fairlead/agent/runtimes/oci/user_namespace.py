@@ -4,7 +4,8 @@ Nothing on disk changes its owner: layers and volumes are mounted so that in the
 (an idmapped mount), while the process has other ones on the machine. Only what a container writes to its root file
 system lies on disk with the numbers of the machine.
 
-A container finds its root at `ROOT`, in the mounts of its keeper alone: the way to our folder is closed to its users.
+A container finds its root where everybody may go, in the mounts of its keeper alone: the way to our folder is closed
+to its users.
 """
 
 from __future__ import annotations
@@ -21,11 +22,22 @@ from fairlead.agent import linux
 from fairlead.agent.runtimes.base import ContainerSpec, IdRange, RuntimeFailure
 from fairlead.agent.trees import remove_tree
 
-#: A folder that every machine has and everybody may enter (FHS); what is mounted there is hidden from the keeper alone.
-ROOT: Final = Path("/mnt")
+#: Folders that machines have (FHS), and in which nothing lies that keepers need.
+_ROOTS: Final = (Path("/mnt"), Path("/media"), Path("/srv"))
 _NAME: Final = "user"
 _START_SECONDS: Final = 30.0
 _PROBED: Final = IdRange(1 << 16, 1 << 16)
+
+
+def root_of(folder: Path) -> Path:
+    """Where the root of a container is mounted whose bundle lies in the folder, and which that does not hide.
+
+    FileNotFoundError if there is no such place.
+    """
+    for root in _ROOTS:
+        if root.is_dir() and not folder.resolve().is_relative_to(root.resolve()):
+            return root
+    raise FileNotFoundError(f"none of {', '.join(map(str, _ROOTS))} is there to mount the root of a container")
 
 
 def pin_namespaces(pins: Mapping[str, Path], users: IdRange) -> None:
@@ -83,6 +95,7 @@ def is_possible(folder: Path) -> bool:
     source.mkdir(parents=True)
     pin, target = probe / _NAME, probe / "mapped"
     try:
+        root_of(folder)
         pin_namespaces({_NAME: pin}, _PROBED)
         users = os.open(pin, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -92,7 +105,7 @@ def is_possible(folder: Path) -> bool:
     except (OSError, RuntimeFailure):
         return False
     else:
-        return ROOT.is_dir()
+        return True
     finally:
         forget(probe)
 
