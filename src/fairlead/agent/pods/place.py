@@ -49,6 +49,8 @@ class Place:
     users: UserRanges
     configured: Configured
     host: ContainerHost
+    #: As the kernel said at the start.
+    has_apparmor: bool
     allocatable: Amounts
 
     def folder(self, uid: str) -> Path:

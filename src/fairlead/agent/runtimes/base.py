@@ -103,6 +103,13 @@ class Mount:
     propagation: str = "rprivate"
 
 
+class AppArmorProfile(NamedTuple):
+    """As a pod says it: RuntimeDefault, Unconfined, or Localhost with the name of one that the kernel has loaded."""
+
+    type: str
+    name: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Security:
     """What a container may do."""
@@ -124,6 +131,8 @@ class Security:
     is_seccomp_confined: bool = False
     #: Or with a profile of its own: a file, which has been looked at.
     seccomp: Path | None = None
+    #: None: as the runtime does with whoever says nothing.
+    apparmor: AppArmorProfile | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

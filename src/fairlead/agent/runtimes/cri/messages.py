@@ -260,6 +260,7 @@ class LinuxContainerSecurityContext(Message, frozen=True):
     masked_paths: Annotated[list[str], 13] = []
     readonly_paths: Annotated[list[str], 14] = []
     seccomp: Annotated[SecurityProfile, 15] = SecurityProfile()
+    apparmor: Annotated[SecurityProfile | None, 16] = None
     supplemental_groups_policy: Annotated[int, 17] = MERGE
 
 

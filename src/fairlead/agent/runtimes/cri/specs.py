@@ -12,6 +12,7 @@ from typing import Final
 
 from fairlead.agent.runtimes.base import (
     START_ERROR,
+    AppArmorProfile,
     ContainerSpec,
     ContainerStatus,
     HandlerFeatures,
@@ -34,6 +35,11 @@ _STOP_SIGNAL: Final = "fairlead.dev/stop-signal"
 _TTY: Final = "fairlead.dev/tty"
 _UID: Final = "io.kubernetes.pod.uid"
 _OOM_KILLED: Final = "OOMKilled"
+_PROFILE_TYPES: Final = {
+    "RuntimeDefault": cri.RUNTIME_DEFAULT,
+    "Unconfined": cri.UNCONFINED,
+    "Localhost": cri.LOCALHOST,
+}
 _NANO: Final = 1e-9
 STATES: Final = {cri.CREATED: State.CREATED, cri.RUNNING: State.RUNNING, cri.EXITED: State.EXITED}
 
@@ -176,6 +182,7 @@ def _security(spec: ContainerSpec, sandbox: SandboxSpec) -> cri.LinuxContainerSe
         masked_paths=list(MASKED) if is_masked else [],
         readonly_paths=list(READ_ONLY) if is_masked else [],
         seccomp=_seccomp(security),
+        apparmor=_apparmor(security.apparmor),
         privileged=security.is_privileged,
         supplemental_groups_policy=cri.STRICT if security.has_no_image_groups else cri.MERGE,
     )
@@ -187,6 +194,13 @@ def _seccomp(security: Security) -> cri.SecurityProfile:
         return cri.SecurityProfile(profile_type=cri.LOCALHOST, localhost_ref=str(security.seccomp))
     is_confined = security.is_seccomp_confined and not security.is_privileged
     return cri.SecurityProfile(profile_type=cri.RUNTIME_DEFAULT if is_confined else cri.UNCONFINED)
+
+
+def _apparmor(profile: AppArmorProfile | None) -> cri.SecurityProfile | None:
+    """With none the runtime gives its default, where the kernel has AppArmor."""
+    if profile is None:
+        return None
+    return cri.SecurityProfile(profile_type=_PROFILE_TYPES[profile.type], localhost_ref=profile.name)
 
 
 def _user(security: Security) -> tuple[cri.Int64Value | None, str, cri.Int64Value | None]:

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from fairlead.agent.runtimes.base import ContainerSpec, IdRange, Mount, RuntimeFailure, Security
+from fairlead.agent.runtimes.base import AppArmorProfile, ContainerSpec, IdRange, Mount, RuntimeFailure, Security
 from fairlead.agent.runtimes.oci import user_namespace
 from fairlead.agent.runtimes.oci.capabilities import capabilities
 from fairlead.agent.runtimes.oci.devices import machine_devices
@@ -122,7 +122,15 @@ def _process(spec: ContainerSpec, user: ImageUser, least_oom_score_adj: int) -> 
         "capabilities": {"bounding": held, "permitted": of_user, "effective": of_user},
         "noNewPrivileges": security.has_no_new_privileges,
         "oomScoreAdj": max(spec.resources.oom_score_adj, least_oom_score_adj),
+        **_apparmor(security.apparmor),
     }
+
+
+def _apparmor(profile: AppArmorProfile | None) -> Obj:
+    """Whoever says nothing is not confined: neither crun nor runc comes with a profile."""
+    if profile is not None and profile.type == "RuntimeDefault":
+        raise RuntimeFailure("this runtime has no AppArmor profile of its own: say Localhost, or Unconfined")
+    return {"apparmorProfile": profile.name} if profile is not None and profile.type == "Localhost" else {}
 
 
 def _namespaces(spec: ContainerSpec, sandbox: SandboxFiles, processes: Path | None) -> Iterable[Obj]:
