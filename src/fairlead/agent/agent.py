@@ -164,12 +164,10 @@ class NodeAgent:
             self._identity,
             self._plan.capacity,
             self._plan.allocatable,
-            f"{self._runtime.name}://{self._runtime.version}",
+            self._runtime,
             self._health,
             config.port if self._serving is not None else 0,
             declared_features(self._configured),
-            has_strict_groups=self._runtime.has_strict_groups,
-            handlers=self._runtime.handlers,
         )
         nodes = Informer(self._api, NODES, Node, fields=f"metadata.name={self._identity.name}")
         services = Informer(self._api, SERVICES, Service)
