@@ -23,6 +23,8 @@ CREATED, RUNNING, EXITED, UNKNOWN = 0, 1, 2, 3
 RUNTIME_DEFAULT, UNCONFINED, LOCALHOST = 0, 1, 2
 # SupplementalGroupsPolicy
 MERGE, STRICT = 0, 1
+# ContainerEventType
+STOPPED_EVENT, DELETED_EVENT = 2, 3
 # Protocol
 PROTOCOLS: Final = {"TCP": 0, "UDP": 1, "SCTP": 2}
 # MountPropagation, as mount(8) spells it
@@ -352,6 +354,13 @@ class ContainerStatusResponse(Message, frozen=True):
     info: Annotated[dict[str, str], 2] = {}
 
 
+class ContainerEvent(Message, frozen=True):
+    """ContainerEventResponse, as far as we listen."""
+
+    container_id: Annotated[str, 1] = ""
+    type: Annotated[int, 2] = 0
+
+
 # --- in a container -------------------------------------------------------------------------------------------------
 
 
@@ -473,6 +482,7 @@ STOP: Final = _runtime("StopContainer", StopContainerRequest, Nothing)
 REMOVE: Final = _runtime("RemoveContainer", ContainerId, Nothing)
 LIST: Final = _runtime("ListContainers", ListContainersRequest, ListContainersResponse)
 CONTAINER_STATUS: Final = _runtime("ContainerStatus", ContainerStatusRequest, ContainerStatusResponse)
+CONTAINER_EVENTS: Final = _runtime("GetContainerEvents", Nothing, ContainerEvent)
 UPDATE: Final = _runtime("UpdateContainerResources", UpdateContainerResourcesRequest, Nothing)
 REOPEN_LOG: Final = _runtime("ReopenContainerLog", ContainerId, Nothing)
 EXEC_SYNC: Final = _runtime("ExecSync", ExecSyncRequest, ExecSyncResponse)
