@@ -45,6 +45,7 @@ from fairlead.runtime.clock import monotonic, now
 #: How long until what failed is tried again.
 AGAIN_SECONDS: Final = 10.0
 _POST_START_SECONDS: Final = 600.0
+_USER_NAMESPACES: Final = "UserNamespacesSupport"
 CONTAINER_KINDS: Final = ("initContainers", "containers", "ephemeralContainers")
 
 
@@ -113,7 +114,10 @@ class RealPod:
 
     def _users(self, handler: str) -> IdRange | None:
         """RuntimeFailure where the pod cannot have those that it asks for, as a kubelet says it."""
-        if self.manifest["spec"].get("hostUsers") is not False:
+        host_users = self.manifest["spec"].get("hostUsers")
+        if host_users is not None and not self.place.configured.gates.enabled(_USER_NAMESPACES):
+            raise RuntimeFailure(f"the feature gate {go_quote(_USER_NAMESPACES)} is disabled: can't set spec.HostUsers")
+        if host_users is not False:
             return None
         features = self.place.runtime.handlers.get(handler)
         if features is None or not features.has_user_namespaces:

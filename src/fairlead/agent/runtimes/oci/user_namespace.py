@@ -70,6 +70,8 @@ def with_files(spec: ContainerSpec, namespace: Path, folder: Path) -> ContainerS
     """
     forget(folder)
     folder.mkdir(parents=True)
+    linux.mount(str(folder), folder, flags=linux.MS_BIND)
+    linux.mount("", folder, flags=linux.MS_PRIVATE)  # every other keeper would get a copy of each mount in there
     users = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
     try:
         sources = dict.fromkeys([*spec.layers, *(mount.source for mount in spec.mounts)])
