@@ -306,10 +306,11 @@ class OciRuntime:
             yield spec
             return
         folder, pin = files.mapped / spec.id, files.pin("user")
+        mounting = asyncio.ensure_future(asyncio.to_thread(user_namespace.with_files, spec, pin, folder))
         try:
-            found = await asyncio.to_thread(user_namespace.with_files, spec, pin, folder)
-            yield replace(found, users=sandbox.users)
+            yield replace(await asyncio.shield(mounting), users=sandbox.users)
         finally:
+            await asyncio.wait([mounting])  # a thread goes on, whoever asked for it
             await asyncio.to_thread(user_namespace.forget, folder)
 
     @contextmanager

@@ -84,9 +84,8 @@ def with_files(spec: ContainerSpec, namespace: Path, folder: Path) -> ContainerS
 
 def forget(folder: Path) -> None:
     """Whoever has copied the mounts keeps them."""
-    if folder.exists():
-        linux.unmount_below(folder)
-        remove_tree(folder, ignore_errors=True)
+    linux.unmount_below(folder)
+    remove_tree(folder)
 
 
 def is_possible(folder: Path) -> bool:
