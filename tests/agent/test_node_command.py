@@ -20,6 +20,7 @@ from click.testing import CliRunner
 from fairlead.agent import linux
 from fairlead.agent.cgroups.hierarchies import hierarchies
 from fairlead.agent.cgroups.machine import Cgroups
+from fairlead.agent.runtimes.oci.user_namespace import is_possible
 from fairlead.api.builtin import NODES, PODS
 from fairlead.api.objects import Obj
 from fairlead.cli.main import main
@@ -161,13 +162,15 @@ def test_a_cluster_whose_node_is_this_machine(ground: Ground, kubectl_path: Path
 def test_an_agent_that_is_killed_at_any_moment_leaves_nothing_behind(ground: Ground) -> None:
     with fairlead_up(ground.folder / "data", "--nodes", "0") as up:
         kubeconfig = _node_kubeconfig(up.data_dir, ground.folder / "node.kubeconfig")
+        has_users = is_possible(ground.folder)
 
         @in_loop
         async def kill_it_again_and_again() -> None:
             async with HttpApi(load(up.kubeconfig)) as api:
                 for number in range(3):
                     for index in range(3):
-                        await api.create(PODS, manifest(f"p-{number}-{index}", "sleep", "1000"), "default")
+                        own = {"hostUsers": False} if has_users and index == 2 else {}
+                        await api.create(PODS, manifest(f"p-{number}-{index}", "sleep", "1000", spec=own), "default")
                     with _agent(ground, kubeconfig) as agent:
                         await asyncio.sleep(0.2 * number)  # it may be anywhere then
                         agent.kill()
@@ -187,6 +190,7 @@ def _check_that_nothing_else_is_there(ground: Ground, uids: set[str]) -> None:
     assert {path.name for path in (ground.root / "sandboxes").iterdir()} == uids
     assert cgroups.children(f"{ground.cgroup}/kubepods/besteffort") == {f"pod{uid}" for uid in uids}
     assert len(cgroups.processes(f"{ground.cgroup}/fairlead-conmon")) == len(uids)
+    assert not list(ground.root.glob("sandboxes/*/mapped/*"))
 
 
 @pytest.mark.slow

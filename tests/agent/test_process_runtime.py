@@ -7,6 +7,8 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,16 +17,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.agent.pods.unsupported import all_fields_of_user, fields, fields_of_user, refusal
+from fairlead.agent.runtimes.oci.layout import ContainerFiles
 from fairlead.agent.runtimes.process.log import Log
 from fairlead.agent.runtimes.process.maker import niceness
 from fairlead.agent.runtimes.process.process_groups import ProcessGroups
-from fairlead.agent.runtimes.process.process_table import descendants, memory_of, process_table
+from fairlead.agent.runtimes.process.process_table import children_in, descendants, memory_of, process_table
 from fairlead.api.objects import Obj
 from fairlead.cli.main import main
 from fairlead.node.cgroups.containers import ContainerValues
 from tests.agent.unprivileged import as_user, environment, fairlead_command, user_pods
 
 MIB = 1 << 20
+POD = "/kubepods/podA"
 
 
 def test_groups_are_a_tree_that_outlives_whoever_wrote_it(tmp_path: Path) -> None:
@@ -53,16 +57,88 @@ def test_nobody_is_killed_where_nothing_runs(tmp_path: Path) -> None:
     assert groups.kill_who_exceeds() == [] and groups.processes("/kubepods") == set()
 
 
+@contextmanager
+def containers(root: Path, mebibytes: Mapping[str, int], within: Sequence[str] = ()) -> Iterator[ProcessGroups]:
+    """By id: containers of one pod whose one process holds that much, each with a program that keeps it."""
+    script = "import sys; held = b'x' * (int(sys.argv[1]) << 20); print('ready', flush=True); sys.stdin.read()"
+    groups = ProcessGroups(root)
+    with ExitStack() as stack:
+        for id_, amount in mebibytes.items():
+            holding = [*within, sys.executable, "-S", "-c", script, str(amount)]
+            command = ["sh", "-c", '"$@"; true', id_, *holding]
+            keeper = stack.enter_context(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE))
+            assert keeper.stdin is not None and keeper.stdout is not None
+            stack.callback(keeper.stdin.close)
+            assert keeper.stdout.readline() == b"ready\n"
+            files = ContainerFiles(root / "containers" / id_)
+            files.folder.mkdir(parents=True)
+            files.keeper_pid.write_text(str(keeper.pid))
+            groups.ensure(f"{POD}/{id_}", {"memory.oom.group": "1"})
+        yield groups
+
+
+def test_what_one_container_loses_is_not_held_against_its_pod(tmp_path: Path) -> None:
+    with containers(tmp_path, {"greedy": 64, "modest": 48}) as groups:
+        groups.write(POD, {"memory.max": str(100 * MIB)})
+        groups.write(f"{POD}/greedy", {"memory.max": str(16 * MIB)})
+        assert groups.kill_who_exceeds() == ["greedy"]
+        assert groups.read(f"{POD}/greedy", "memory.events") == "oom_kill 1"
+        assert groups.processes(f"{POD}/modest")
+
+
+def test_all_who_exceed_are_ended_after_one_look_at_the_machine(tmp_path: Path) -> None:
+    amounts = {f"c{number}": 24 for number in range(4)}
+    with containers(tmp_path, amounts) as groups:
+        for id_ in amounts:
+            groups.write(f"{POD}/{id_}", {"memory.max": str(8 * MIB)})
+        with opened(f"/proc/{os.getpid()}/stat") as looks:
+            assert sorted(groups.kill_who_exceeds()) == sorted(amounts)
+        assert len(looks) == 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes a namespace of processes alone")
+def test_containers_that_see_each_other_are_counted_apart(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        ["unshare", "--pid", "sh", "-c", "sleep 1000 & echo $!; wait"], stdout=subprocess.PIPE
+    ) as first:
+        assert first.stdout is not None
+        pid = int(first.stdout.readline())
+        try:
+            within = ["nsenter", f"--target={pid}", "--pid"]
+            with containers(tmp_path, {"big": 64, "small": 4}, within) as groups:
+                groups.write(f"{POD}/small", {"memory.max": str(32 * MIB)})
+                assert groups.kill_who_exceeds() == []
+        finally:
+            first.kill()
+
+
+@contextmanager
+def opened(path: str) -> Iterator[list[str]]:
+    """Each time that it is opened in the block."""
+    found: list[str] = []
+    is_over = False
+
+    def hear(event: str, arguments: tuple[object, ...]) -> None:
+        if event == "open" and not is_over and arguments[0] == path:
+            found.append(path)
+
+    sys.addaudithook(hear)  # which nobody can take away again
+    try:
+        yield found
+    finally:
+        is_over = True
+
+
 def test_what_comes_from_a_process_is_found_with_what_it_uses() -> None:
     script = "import sys; held = b'x' * (32 << 20); print('ready', flush=True); sys.stdin.read()"
     command = ["sh", "-c", '"$@"; true', "sh", sys.executable, "-S", "-c", script]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as shell:
         assert shell.stdin is not None and shell.stdout is not None
         assert shell.stdout.readline() == b"ready\n"
-        found = list(descendants(process_table(), shell.pid))
+        found = list(descendants(children_in(process_table()), shell.pid))
         assert sum(memory_of(pid).anonymous for pid in found) >= 32 * MIB
         shell.stdin.close()
-    assert list(descendants(process_table(), shell.pid)) == []
+    assert list(descendants(children_in(process_table()), shell.pid)) == []
 
 
 @given(st.integers(2, 1 << 18), st.integers(2, 1 << 18))

@@ -94,6 +94,29 @@ def test_what_cannot_be_removed_is_told_or_left(tmp_path: Path) -> None:
     assert not folder.exists()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
+def test_what_is_mounted_within_is_not_emptied(tmp_path: Path) -> None:
+    from fairlead.agent import linux
+
+    folder, other = tmp_path / "mine", tmp_path / "others"
+    for made in (folder / "mounted", folder / "a" / "mounted", other / "below"):
+        made.mkdir(parents=True)
+    kept = other / "kept", other / "below" / "kept"
+    for file in kept:
+        file.write_text("kept")
+    for target in (folder / "mounted", folder / "a" / "mounted"):
+        linux.mount(str(other), target, flags=linux.MS_BIND)
+    try:
+        remove_tree(folder, ignore_errors=True)
+        with pytest.raises(OSError):
+            remove_tree(folder)
+        assert all(file.exists() for file in kept)
+    finally:
+        linux.unmount_below(tmp_path)
+    remove_tree(folder)
+    assert not folder.exists() and all(file.exists() for file in kept)
+
+
 def test_a_key_may_have_a_path_of_a_thousand_parts(tmp_path: Path) -> None:
     file = PayloadFile(b"content", 0o644)
     deep = "/".join(["a"] * 1200)

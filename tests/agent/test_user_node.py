@@ -32,6 +32,8 @@ from tests.processes import Up, fairlead_up, free_port
 
 pytestmark = user_pods
 
+BEGINNING = "echo begun > /e/begun; echo \"NAME='in a file'\" > /e/env"
+
 
 @dataclass
 class UserNode:
@@ -118,12 +120,13 @@ def test_a_user_without_root_runs_pods_and_leaves_nothing(node: UserNode) -> Non
     whole = pod(
         "whole",
         shell(
-            "cat /e/begun /s/key; id -u; touch /e/mine /nowhere; hostname; sleep 1000",
+            "cat /e/begun /s/key; echo $NAMED; id -u; touch /e/mine /nowhere; hostname; sleep 1000",
             securityContext={"runAsUser": 1000, "runAsNonRoot": True, "readOnlyRootFilesystem": True},
             volumeMounts=[shared, {"name": "s", "mountPath": "/s", "readOnly": True}],
+            env=[{"name": "NAMED", "valueFrom": {"fileKeyRef": {"volumeName": "e", "path": "env", "key": "NAME"}}}],
         ),
         shell(f"while true; do echo served | nc -l -p {port}; done", name="server", readinessProbe=_probe("true")),
-        initContainers=[{**shell("echo begun > /e/begun", volumeMounts=[shared]), "name": "i", "image": IMAGE}],
+        initContainers=[{**shell(BEGINNING, volumeMounts=[shared]), "name": "i", "image": IMAGE}],
         volumes=[{"name": "e", "emptyDir": {}}, {"name": "s", "secret": {"secretName": "s"}}],
         securityContext={"fsGroup": 3000},
     )
@@ -135,7 +138,7 @@ def test_a_user_without_root_runs_pods_and_leaves_nothing(node: UserNode) -> Non
         node.apply(secret, whole, pod("greedy", greedy), rooted)
         said = node.kubectl("wait", "--for=condition=Ready", "pod/whole", "--timeout=30s")
         assert "condition met" in said, said + node.kubectl("describe", "pod", "whole")
-        expected = sorted(["begun", "secret", "1000", "touch: /nowhere: Read-only file system", "whole"])
+        expected = sorted(["begun", "secret", "in a file", "1000", "touch: /nowhere: Read-only file system", "whole"])
         eventually(lambda: sorted(node.kubectl("logs", "whole", "-c", "c").splitlines()) == expected)
         look = ("sh", "-c", "id -u; cat; ls /; ps; exit 7")
         said = node.kubectl("exec", "-i", "whole", "-c", "c", "--", *look, typed="typed\n")

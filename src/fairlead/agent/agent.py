@@ -32,12 +32,15 @@ from fairlead.agent.memory_notices import MemoryNotices
 from fairlead.agent.network_choice import Networking
 from fairlead.agent.network_seam import NetworkFailed
 from fairlead.agent.node_object import NodeIdentity, NodeObject
+from fairlead.agent.pods.apparmor import is_enabled
 from fairlead.agent.pods.events import PodEvents
 from fairlead.agent.pods.log_rotation import LogPolicy, LogRotation
 from fairlead.agent.pods.node_pods import NodePods
+from fairlead.agent.pods.place import PODS as POD_FOLDERS
 from fairlead.agent.pods.place import Place
 from fairlead.agent.pods.sources import Sources
 from fairlead.agent.pods.streams import RealPodStreams
+from fairlead.agent.pods.user_ranges import IDS_PER_POD, UserRanges
 from fairlead.agent.pods.worker import PodWorker
 from fairlead.agent.reclaiming import Reclaimer
 from fairlead.agent.runtime_choice import Ground, Runtimes
@@ -161,12 +164,10 @@ class NodeAgent:
             self._identity,
             self._plan.capacity,
             self._plan.allocatable,
-            f"{self._runtime.name}://{self._runtime.version}",
+            self._runtime,
             self._health,
             config.port if self._serving is not None else 0,
             declared_features(self._configured),
-            has_strict_groups=self._runtime.has_strict_groups,
-            handlers=self._runtime.handlers,
         )
         nodes = Informer(self._api, NODES, Node, fields=f"metadata.name={self._identity.name}")
         services = Informer(self._api, SERVICES, Service)
@@ -300,9 +301,13 @@ class NodeAgent:
             sources=Sources(self._api),
             claims=Claims(self._api, self._identity.name),
             services=lambda: services,
+            users=UserRanges(
+                self._root / POD_FOLDERS, config.max_pods, config.user_namespace_ids_per_pod or IDS_PER_POD
+            ),
             events=PodEvents(self._recorder, config.event_record_qps, config.event_burst),
             configured=self._configured,
             host=self._container_host(),
+            has_apparmor=is_enabled(),
             allocatable=self._plan.allocatable,
         )
 

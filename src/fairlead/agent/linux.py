@@ -6,13 +6,14 @@ They may wait for the kernel, and a namespace is entered by a thread, so callers
 from __future__ import annotations
 
 import ctypes
+import errno
 import fcntl
 import os
 import re
 import socket
 import struct
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -36,13 +37,17 @@ NAMESPACES: Final[Mapping[str, int]] = {
     "mnt": 0x00020000,
     "user": 0x10000000,
 }
-#: mount_setattr(2), which has the same number everywhere.
-_MOUNT_SETATTR, _MOUNT_ATTR_RDONLY, _AT_RECURSIVE, _AT_FDCWD = 442, 0x1, 0x8000, -100
+#: open_tree(2), move_mount(2), mount_setattr(2): these have the same numbers everywhere.
+_OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
+_OPEN_TREE_CLONE, _MOVE_MOUNT_F_EMPTY_PATH, _MOUNT_ATTR_RDONLY, _MOUNT_ATTR_IDMAP = 0x1, 0x4, 0x1, 0x100000
+_AT_FDCWD, _AT_EMPTY_PATH, _AT_RECURSIVE = -100, 0x1000, 0x8000
 PR_SET_PDEATHSIG: Final = 1
 PR_CAPBSET_READ: Final = 23
 PR_CAPBSET_DROP: Final = 24
 PR_SET_CHILD_SUBREAPER: Final = 36
 PR_SET_NO_NEW_PRIVS: Final = 38
+#: openat2(2), likewise.
+_OPENAT2, _RESOLVE_NO_XDEV, _RESOLVE_NO_MAGICLINKS, _RESOLVE_IN_ROOT = 437, 0x01, 0x02, 0x10
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 0x1
 
 _NONE: Final[Mapping[str, str]] = {}
@@ -105,17 +110,42 @@ def pin_namespaces(pins: Mapping[str, Path], hostname: str, sysctls: Mapping[str
             flags |= NAMESPACES[name]
             pin.touch()
         _checked(_libc.unshare(flags), "new namespaces")
-        if "uts" in pins:
-            encoded = hostname.encode()
-            _checked(_libc.sethostname(encoded, len(encoded)), hostname)
-        if "net" in pins:
-            _bring_up_loopback()
-        for file, value in sysctls.items():
-            Path("/proc/sys", file).write_text(value)
+        _set_up(pins, hostname, sysctls)
         for name, pin in pins.items():
             mount(f"/proc/self/task/{threading.get_native_id()}/ns/{name}", pin, flags=MS_BIND)
 
     in_own_thread(make)
+
+
+def set_up_namespaces(pins: Mapping[str, Path], hostname: str, sysctls: Mapping[str, str] = _NONE) -> None:
+    """The same for namespaces that are there, and pinned."""
+
+    def enter() -> None:
+        for name, pin in pins.items():
+            descriptor = os.open(pin, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                set_namespace(descriptor, name)
+            finally:
+                os.close(descriptor)
+        _set_up(pins, hostname, sysctls)
+
+    in_own_thread(enter)
+
+
+def mount_for_users(source: Path, target: Path, user_namespace: int) -> None:
+    """Mount it there with all below it, so that in that namespace its files have the owners that they have here.
+
+    Since Linux 5.12, by file system; `user_namespace` is a descriptor of it.
+    """
+    flags = _OPEN_TREE_CLONE | _AT_RECURSIVE | os.O_CLOEXEC
+    tree = _called(_OPEN_TREE, _AT_FDCWD, os.fsencode(source), flags, about=str(source))
+    try:
+        attributes = struct.pack("QQQQ", _MOUNT_ATTR_IDMAP, 0, 0, user_namespace)
+        size = ctypes.c_size_t(len(attributes))
+        _called(_MOUNT_SETATTR, tree, b"", _AT_EMPTY_PATH, attributes, size, about=str(source))
+        _called(_MOVE_MOUNT, tree, b"", _AT_FDCWD, os.fsencode(target), _MOVE_MOUNT_F_EMPTY_PATH, about=str(target))
+    finally:
+        os.close(tree)
 
 
 def unshare(*namespaces: str) -> None:
@@ -135,8 +165,27 @@ def make_read_only(target: Path, *, is_recursive: bool = False) -> None:
     """A mount as it is now, whatever else it may or may not."""
     attributes = struct.pack("QQQQ", _MOUNT_ATTR_RDONLY, 0, 0, 0)
     flags = _AT_RECURSIVE if is_recursive else 0
-    arguments = (_AT_FDCWD, os.fsencode(target), flags, attributes, ctypes.c_size_t(len(attributes)))
-    _checked(_libc.syscall(ctypes.c_long(_MOUNT_SETATTR), *arguments), str(target))
+    size = ctypes.c_size_t(len(attributes))
+    _called(_MOUNT_SETATTR, _AT_FDCWD, os.fsencode(target), flags, attributes, size, about=str(target))
+
+
+def open_within(folder: Path, path: str) -> int:
+    """A descriptor (O_PATH) of what that is in the folder, out of which no symlink leads. OSError; since Linux 5.6."""
+    root = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        return _opened(path, root, os.O_PATH | os.O_CLOEXEC, _RESOLVE_IN_ROOT | _RESOLVE_NO_MAGICLINKS)
+    finally:
+        os.close(root)
+
+
+def open_unmounted(name: str, within: int, flags: int) -> int:
+    """As os.open, but OSError if something is mounted there; before Linux 5.6 nobody notices that."""
+    try:
+        return _opened(name, within, flags, _RESOLVE_NO_XDEV)
+    except OSError as error:
+        if error.errno != errno.ENOSYS:
+            raise
+        return os.open(name, flags, dir_fd=within)
 
 
 def pivot_here() -> None:
@@ -186,11 +235,34 @@ def in_own_thread(work: Callable[[], None]) -> None:
         raise failures[0]
 
 
+def _set_up(names: Container[str], hostname: str, sysctls: Mapping[str, str]) -> None:
+    """The namespaces that this thread is in."""
+    if "uts" in names:
+        encoded = hostname.encode()
+        _checked(_libc.sethostname(encoded, len(encoded)), hostname)
+    if "net" in names:
+        _bring_up_loopback()
+    for file, value in sysctls.items():
+        Path("/proc/sys", file).write_text(value)
+
+
 def _bring_up_loopback() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         request = struct.pack("16sH14x", b"lo", 0)
         (flags,) = struct.unpack_from("16xH", fcntl.ioctl(control, _SIOCGIFFLAGS, request))
         fcntl.ioctl(control, _SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", flags | _IFF_UP))
+
+
+def _opened(path: str, within: int, flags: int, resolve: int) -> int:
+    how = struct.pack("QQQ", flags, 0, resolve)
+    return _called(_OPENAT2, within, os.fsencode(path), how, ctypes.c_size_t(len(how)), about=path)
+
+
+def _called(number: int, *arguments: int | bytes | ctypes.c_size_t, about: str) -> int:
+    """A system call that the C library may have no function for."""
+    found: int = _libc.syscall(ctypes.c_long(number), *arguments)
+    _checked(min(found, 0), about)
+    return found
 
 
 def _checked(result: int, about: str) -> None:

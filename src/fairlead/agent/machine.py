@@ -50,15 +50,14 @@ def architecture() -> str:
     return _ARCHITECTURES.get(platform.machine(), platform.machine())
 
 
-def node_info(runtime: str) -> Obj:
-    """`runtime` is its name and version, NAME://VERSION."""
+def node_info() -> Obj:
+    """But for the runtime."""
     return {
         "machineID": _text("/etc/machine-id"),
         "systemUUID": _text("/sys/class/dmi/id/product_uuid"),
         "bootID": _text("/proc/sys/kernel/random/boot_id"),
         "kernelVersion": platform.release(),
         "osImage": _os_image(),
-        "containerRuntimeVersion": runtime,
         "kubeletVersion": f"v{COMPATIBILITY_VERSION}.0",
         "kubeProxyVersion": "",
         "operatingSystem": "linux",

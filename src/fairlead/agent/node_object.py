@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from fairlead.agent.machine import architecture, node_info
+from fairlead.agent.runtimes.base import HandlerFeatures, Runtime
 from fairlead.api.builtin import NODES
 from fairlead.api.encoded import encoded
 from fairlead.api.errors import AlreadyExists, ApiError
@@ -60,25 +61,16 @@ class NodeObject:
         identity: NodeIdentity,
         capacity: Amounts,
         allocatable: Amounts,
-        runtime: str,
+        runtime: Runtime,
         health: Callable[[], NodeHealth],
         port: int = 0,
         features: Sequence[str] = (),
-        *,
-        has_strict_groups: bool,
-        handlers: Sequence[str],
     ) -> None:
-        """`port` is where it answers as a kubelet does, 0: nowhere; `features` are those that it declares.
-
-        `has_strict_groups`: whether its runtime can do `supplementalGroupsPolicy: Strict`; `handlers` are those that a
-        RuntimeClass may name.
-        """
-        self._handlers = [{"name": handler} for handler in ("", *handlers)]
-        self._runtime_features = {"supplementalGroupsPolicy": has_strict_groups}
+        """`port` is where it answers as a kubelet does, 0: nowhere; `features` are those that it declares."""
         self._api, self._recorder, self._identity, self._health = api, recorder, identity, health
         self._capacity = {name: str(amount) for name, amount in capacity.items()}
         self._allocatable = {name: str(amount) for name, amount in allocatable.items()}
-        self._info = node_info(runtime)
+        self._runtime, self._info = runtime, node_info()
         self._conditions: list[Obj] = []
         self._port, self._features = port, list(features)
         self._look = asyncio.Event()
@@ -97,12 +89,12 @@ class NodeObject:
     def initial(self) -> Node:
         """As it registers itself: what static pods are admitted by while no API server can be asked."""
         amounts = {"capacity": self._capacity, "allocatable": self._allocatable}
-        status = {**amounts, "nodeInfo": self._info, "features": self._runtime_features}
+        status = {**amounts, **self._of_runtime()}
         return encoded({**self._described(), "status": status}).view(Node)
 
     async def run(self, update_seconds: float, report_seconds: float) -> None:
         """Write the status whenever it has changed, and now and then when it has not. Until cancelled."""
-        reported_at, shown = monotonic(), self._conditions
+        reported_at, shown = monotonic(), self._news(self._conditions)
         while True:
             try:
                 async with asyncio.timeout(update_seconds):
@@ -111,11 +103,12 @@ class NodeObject:
                 pass
             self._look.clear()
             status = self._status(self._health())
-            if _changes(status["conditions"]) == _changes(shown) and monotonic() - reported_at < report_seconds:
+            news = self._news(status["conditions"])
+            if news == shown and monotonic() - reported_at < report_seconds:
                 continue
             try:
                 await self._api.patch(NODES, self._identity.name, "", {"status": status}, subresource="status")
-                reported_at, shown = monotonic(), status["conditions"]
+                reported_at, shown = monotonic(), news
             except (ApiError, OSError) as error:
                 log.warning("the status of this node cannot be written, trying again: %s", error)
 
@@ -170,17 +163,33 @@ class NodeObject:
                 {"type": "InternalIP", "address": self._identity.ip},
                 {"type": "Hostname", "address": self._identity.name},
             ],
-            "nodeInfo": self._info,
             "declaredFeatures": self._features,
-            "features": self._runtime_features,
-            "runtimeHandlers": self._handlers,
+            **self._of_runtime(),
             **({"daemonEndpoints": {"kubeletEndpoint": {"Port": self._port}}} if self._port else {}),
         }
+
+    def _of_runtime(self) -> Obj:
+        """It may have been restarted, as another version."""
+        runtime = self._runtime
+        return {
+            "nodeInfo": {**self._info, "containerRuntimeVersion": f"{runtime.name}://{runtime.version}"},
+            "features": {"supplementalGroupsPolicy": runtime.has_strict_groups},
+            "runtimeHandlers": [_shown(*each) for each in runtime.handlers.items()],
+        }
+
+    def _news(self, conditions: Sequence[Obj]) -> tuple[Obj, list[tuple[str, str, str, str]]]:
+        """What of a status is worth to be written at once: not the time of the heartbeat."""
+        return self._of_runtime(), [
+            (each["type"], each["status"], each["reason"], each["message"]) for each in conditions
+        ]
 
     def _told(self, reason: str) -> str:
         return f"Node {self._identity.name} status is now: {reason}"
 
 
-def _changes(conditions: Sequence[Obj]) -> list[tuple[str, str, str, str]]:
-    """What of conditions is news: not the time of the heartbeat."""
-    return [(each["type"], each["status"], each["reason"], each["message"]) for each in conditions]
+def _shown(handler: str, features: HandlerFeatures) -> Obj:
+    shown = {
+        "recursiveReadOnlyMounts": features.has_recursive_read_only_mounts,
+        "userNamespaces": features.has_user_namespaces,
+    }
+    return {"name": handler, "features": shown}

@@ -13,6 +13,8 @@ from itertools import count
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from fairlead.agent import linux
+
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -83,13 +85,13 @@ def _identity(descriptor: int) -> tuple[int, int]:
     return about.st_dev, about.st_ino
 
 
-def make_folders(within: Path, names: Sequence[str]) -> None:
+def make_folders(within: Path, names: Sequence[str], mode: int = 0o777) -> None:
     """A folder in a folder in a folder; those that are there stay. OSError: a name is taken by something else."""
     descriptor = os.open(within, _FOLDER)
     try:
         for name in names:
             with suppress(FileExistsError):
-                os.mkdir(name, dir_fd=descriptor)
+                os.mkdir(name, mode, dir_fd=descriptor)
             below = os.open(name, _FOLDER, dir_fd=descriptor)
             os.close(descriptor)
             descriptor = below
@@ -100,8 +102,9 @@ def make_folders(within: Path, names: Sequence[str]) -> None:
 def remove_tree(folder: Path, *, ignore_errors: bool = False) -> None:
     """Remove a folder with all that is in it; nothing if there is none. OSError for what stays, such as a mount.
 
-    Each folder within a folder is moved to the top before it is emptied, so that none is ever deep. With
-    `ignore_errors` what cannot be removed stays without a word.
+    Each folder within a folder is moved to the top before it is emptied, so that none is ever deep. What is mounted
+    there is somebody else's: nothing in it is touched. With `ignore_errors` what cannot be removed stays without a
+    word.
     """
     trying = suppress(OSError) if ignore_errors else nullcontext()
     with trying:
@@ -122,7 +125,7 @@ def _empty(top: int, trying: AbstractContextManager[None]) -> None:
     while pending:
         name = pending.pop()
         with trying:
-            below = os.open(name, _FOLDER, dir_fd=top)
+            below = linux.open_unmounted(name, top, _FOLDER)
             try:
                 for found in _emptied(below, trying):
                     free = next(moved for number in numbers if (moved := f"removed-{number}") not in taken)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from fairlead.agent.pods.apparmor import apparmor_refusal
 from fairlead.agent.pods.unsupported import refusal
 from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
@@ -24,6 +25,7 @@ def admission_of(
     allowed_sysctls: Iterable[str],
     *,
     has_root: bool = True,
+    has_apparmor: bool = False,
 ) -> NodeAdmission:
     if (manifest.get("status") or {}).get("phase") == _ADMITTED:
         return NodeAdmission()
@@ -31,4 +33,7 @@ def admission_of(
         return NodeAdmission(unsupported)
     if (forbidden := sysctl_refusal(manifest["spec"], allowed_sysctls)) is not None:
         return NodeAdmission(forbidden)
-    return admit(manifest, msgspec.to_builtins(node), list(neighbours), pressures)
+    admission = admit(manifest, msgspec.to_builtins(node), list(neighbours), pressures)
+    if admission.refusal is None and (unconfined := apparmor_refusal(manifest, is_enabled=has_apparmor)) is not None:
+        return NodeAdmission(unconfined)
+    return admission

@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from fairlead.agent.images_seam import Image
+from fairlead.agent.pods.apparmor import profile_of
 from fairlead.agent.pods.environment import CannotConfigure, expanded
 from fairlead.agent.runtimes.base import ContainerSpec, Mount, Security
 from fairlead.api.objects import Obj
@@ -120,6 +121,7 @@ def _security(manifest: Obj, container: Obj, made: Made) -> Security:
         has_no_new_privileges=own.get("allowPrivilegeEscalation") is False,
         is_proc_masked=own.get("procMount") != "Unmasked",
         is_seccomp_confined=profile.get("type") == "RuntimeDefault",
+        apparmor=profile_of(manifest, container),
         seccomp=_checked(made.profiles / profile["localhostProfile"]) if profile.get("type") == "Localhost" else None,
     )
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from fairlead.agent.pods.downward import DownwardApi
+from fairlead.agent.pods.env_files import EnvFiles, NoVariable
 from fairlead.agent.pods.sources import Sources
 from fairlead.api.objects import Obj
 from fairlead.golang.quoting import go_quote
@@ -23,7 +24,12 @@ class CannotConfigure(Exception):
 
 
 async def environment(
-    container: Obj, namespace: str, sources: Sources, downward: DownwardApi, services: Mapping[str, str]
+    container: Obj,
+    namespace: str,
+    sources: Sources,
+    downward: DownwardApi,
+    services: Mapping[str, str],
+    files: EnvFiles,
 ) -> dict[str, str]:
     """What `envFrom` and `env` come to, and the variables of services that they do not say themselves."""
     found: dict[str, str] = {}
@@ -31,7 +37,7 @@ async def environment(
         found |= await _whole(whole, namespace, sources)
     own: dict[str, str] = {}
     for variable in container.get("env") or ():
-        value = await _value(variable, container, namespace, sources, downward, {**services, **own})
+        value = await _value(variable, container, namespace, sources, downward, files, {**services, **own})
         if value is not None:
             own[variable["name"]] = value
     return {**services, **found, **own}
@@ -75,6 +81,7 @@ async def _value(
     namespace: str,
     sources: Sources,
     downward: DownwardApi,
+    files: EnvFiles,
     before: Mapping[str, str],
 ) -> str | None:
     origin = variable.get("valueFrom")
@@ -87,6 +94,11 @@ async def _value(
     for kind, name in (("ConfigMap", "configMapKeyRef"), ("Secret", "secretKeyRef")):
         if (reference := origin.get(name)) is not None:
             return await _of_key(kind, reference, namespace, sources)
+    if (reference := origin.get("fileKeyRef")) is not None:
+        try:
+            return await files.value(reference)
+        except NoVariable as problem:
+            raise CannotConfigure(str(problem)) from None
     raise CannotConfigure(f"env {variable['name']}: valueFrom.{next(iter(origin), '')} is not supported by this node")
 
 

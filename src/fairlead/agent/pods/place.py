@@ -13,6 +13,7 @@ from fairlead.agent.network.settings import DEFAULT_DOMAIN
 from fairlead.agent.network_seam import PodNetwork
 from fairlead.agent.pods.events import PodEvents
 from fairlead.agent.pods.sources import Sources
+from fairlead.agent.pods.user_ranges import UserRanges
 from fairlead.agent.runtimes.base import Runtime
 from fairlead.agent.volumes.claimed import Claims
 from fairlead.api.objects import Obj
@@ -26,6 +27,8 @@ from fairlead.node.cgroups.pods import pod_values
 from fairlead.node.cgroups.values import CgroupSettings
 from fairlead.node.configuration.load import Configured
 
+#: In the folder of the agent: a folder of each pod.
+PODS: Final = "pods"
 QOS_CLASSES: Final = (GUARANTEED, BURSTABLE, BEST_EFFORT)
 
 
@@ -43,13 +46,16 @@ class Place:
     #: Those of the cluster.
     services: Callable[[], Iterable[Service]]
     events: PodEvents
+    users: UserRanges
     configured: Configured
     host: ContainerHost
+    #: As the kernel said at the start.
+    has_apparmor: bool
     allocatable: Amounts
 
     def folder(self, uid: str) -> Path:
         """What a pod has besides its containers."""
-        return self.root / "pods" / uid
+        return self.root / PODS / uid
 
     def log_folder(self, namespace: str, name: str, uid: str) -> Path:
         return self.root / "logs" / f"{namespace}_{name}_{uid}"

@@ -12,16 +12,17 @@ from fairlead.agent.images_seam import Image, PullFailure
 from fairlead.agent.network_seam import HostPort, NetworkFailed
 from fairlead.agent.pods.container_spec import Made, container_spec
 from fairlead.agent.pods.downward import DownwardApi
+from fairlead.agent.pods.env_files import EnvFiles
 from fairlead.agent.pods.environment import CannotConfigure, environment
 from fairlead.agent.pods.errands import Errands
 from fairlead.agent.pods.files import NoHostname, kernel_hostname, system_mounts
 from fairlead.agent.pods.log_rotation import remove_log
-from fairlead.agent.pods.place import Place
+from fairlead.agent.pods.place import PODS, Place
 from fairlead.agent.pods.probing import Probes, Told
 from fairlead.agent.pods.requests_to_pods import Asker
 from fairlead.agent.pods.service_links import service_variables
 from fairlead.agent.pods.stopping import Stopping
-from fairlead.agent.runtimes.base import CannotStart, RuntimeFailure, Sandbox, SandboxSpec, State
+from fairlead.agent.runtimes.base import CannotStart, IdRange, RuntimeFailure, Sandbox, SandboxSpec, State
 from fairlead.agent.trees import remove_tree
 from fairlead.agent.volumes.content import PodContent
 from fairlead.agent.volumes.image_volumes import ImageVolumes
@@ -44,6 +45,7 @@ from fairlead.runtime.clock import monotonic, now
 #: How long until what failed is tried again.
 AGAIN_SECONDS: Final = 10.0
 _POST_START_SECONDS: Final = 600.0
+_USER_NAMESPACES: Final = "UserNamespacesSupport"
 CONTAINER_KINDS: Final = ("initContainers", "containers", "ephemeralContainers")
 
 
@@ -75,7 +77,8 @@ class RealPod:
         try:
             hostname = kernel_hostname(self.manifest, place.cluster_domain)
             handler = await place.sources.runtime_handler(spec.get("runtimeClassName") or "")
-        except (NoHostname, NotFound) as problem:
+            users = await asyncio.to_thread(self._users, handler)
+        except (NoHostname, NotFound, RuntimeFailure) as problem:
             return self._has_no_sandbox(problem)
         wanted = SandboxSpec(
             uid=meta.uid,
@@ -92,6 +95,7 @@ class RealPod:
             sysctls={sysctl["name"]: sysctl["value"] for sysctl in security.get("sysctls") or ()},
             is_privileged=_is_privileged(spec),
             handler=handler,
+            users=users,
         )
         try:
             await asyncio.to_thread(place.cgroups.ensure, wanted.cgroup, place.cgroup_files(self.sized))
@@ -107,6 +111,22 @@ class RealPod:
             return self._has_no_sandbox(failure)
         self.sandbox = sandbox
         return True
+
+    def _users(self, handler: str) -> IdRange | None:
+        """RuntimeFailure where the pod cannot have those that it asks for, as a kubelet says it."""
+        host_users = self.manifest["spec"].get("hostUsers")
+        if host_users is not None and not self.place.configured.gates.enabled(_USER_NAMESPACES):
+            raise RuntimeFailure(f"the feature gate {go_quote(_USER_NAMESPACES)} is disabled: can't set spec.HostUsers")
+        if host_users is not False:
+            return None
+        features = self.place.runtime.handlers.get(handler)
+        if features is None or not features.has_user_namespaces:
+            subject = f"RuntimeClass handler {go_quote(handler)}" if handler else "runtime"
+            unknown = f": the handler {go_quote(handler)} is not known" if features is None else ""
+            raise RuntimeFailure(
+                f"can't set `spec.hostUsers: false`, {subject} does not support user namespaces{unknown}"
+            )
+        return self.place.users.of(self.pod.metadata.uid)
 
     def _has_no_sandbox(self, problem: Exception) -> bool:
         self.tell(Note(WARNING, "FailedCreatePodSandBox", f"Failed to create pod sandbox: {problem}"))
@@ -269,7 +289,8 @@ class RealPod:
 
     async def _made(self, container: Obj, attempt: int, image: Image) -> Made:
         place, meta = self.place, self.pod.metadata
-        env = await environment(container, meta.namespace, place.sources, self._downward(), self._services())
+        files, services = EnvFiles(self._volumes.path), self._services()
+        env = await environment(container, meta.namespace, place.sources, self._downward(), services, files)
         folder = place.folder(meta.uid) / "etc"
         mounts = await asyncio.to_thread(
             lambda: [
@@ -394,7 +415,7 @@ class Remnants(NamedTuple):
 
     @classmethod
     def of(cls, place: Place) -> Remnants:
-        folders = {folder.name: folder for folder in (place.root / "pods").glob("*")}
+        folders = {folder.name: folder for folder in (place.root / PODS).glob("*")}
         cgroups = {cgroup.rpartition("/pod")[2]: cgroup for cgroup in place.pod_cgroups()}
         return cls(folders, cgroups, {log.name.rpartition("_")[2] for log in (place.root / "logs").glob("*_*_*")})
 

@@ -221,9 +221,14 @@ class PodWorker:
         if node is None:
             raise NotFound("this node is not registered yet")
         allowed_sysctls = self._place.configured.configuration.allowed_unsafe_sysctls
-        has_root = self._place.runtime.has_users
         admission = admission_of(
-            real.manifest, node, self.admitted, self._pressures(), allowed_sysctls, has_root=has_root
+            real.manifest,
+            node,
+            self.admitted,
+            self._pressures(),
+            allowed_sysctls,
+            has_root=self._place.runtime.has_users,
+            has_apparmor=self._place.has_apparmor,
         )
         if (refusal := admission.refusal) is not None:
             self._place.events.tell(pod, [Note(WARNING, refusal.reason, refusal.message)])

@@ -34,6 +34,22 @@ class CannotStart(RuntimeFailure):
     """A container is there, but its program does not start."""
 
 
+class IdRange(NamedTuple):
+    """Ids of users and groups of the machine: those of a pod are the first of them, from 0 on."""
+
+    first: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerFeatures:
+    """What one of a runtime's ways to run containers can do, as the status of a node tells it."""
+
+    has_recursive_read_only_mounts: bool = False
+    #: Pods may have users of their own.
+    has_user_namespaces: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxSpec:
     uid: str
@@ -56,6 +72,8 @@ class SandboxSpec:
     is_privileged: bool = False
     #: Which of the runtime's ways to run containers, as a RuntimeClass names it; empty: its default.
     handler: str = ""
+    #: Whose ids its users have; None: they are the machine's.
+    users: IdRange | None = None
 
 
 class Sandbox(NamedTuple):
@@ -69,6 +87,7 @@ class Sandbox(NamedTuple):
     addresses: tuple[str, ...] = ()
     #: Which of the runtime's ways to run containers; empty: its default.
     handler: str = ""
+    users: IdRange | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +101,13 @@ class Mount:
     is_read_only_below: bool = False
     #: As mount(8) spells it.
     propagation: str = "rprivate"
+
+
+class AppArmorProfile(NamedTuple):
+    """As a pod says it: RuntimeDefault, Unconfined, or Localhost with the name of one that the kernel has loaded."""
+
+    type: str
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +131,8 @@ class Security:
     is_seccomp_confined: bool = False
     #: Or with a profile of its own: a file, which has been looked at.
     seccomp: Path | None = None
+    #: None: as the runtime does with whoever says nothing.
+    apparmor: AppArmorProfile | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +152,8 @@ class ContainerSpec:
     mounts: Sequence[Mount] = ()
     resources: ContainerValues
     security: Security = field(default_factory=Security)
+    #: Those of its pod.
+    users: IdRange | None = None
     host_pid: bool = False
     #: The container whose processes it sees, instead of those of its own.
     process_target: str = ""
@@ -184,10 +214,13 @@ class Runtime(Protocol):
     version: str
     #: Whether it can leave out the groups that an image gives its user: `supplementalGroupsPolicy: Strict`.
     has_strict_groups: bool
-    #: Its ways to run containers, by name; its default has none.
-    handlers: Sequence[str]
     #: Whether files may have several owners: else a volume needs none, its one user may do everything.
     has_users: bool
+
+    @property
+    def handlers(self) -> Mapping[str, HandlerFeatures]:
+        """Its ways to run containers, by name; that of its default is empty."""
+        ...
 
     @property
     def limits(self) -> Sequence[str]:

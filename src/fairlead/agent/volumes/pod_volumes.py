@@ -79,6 +79,10 @@ class PodVolumes:
             found.append(Mount(source, mount["mountPath"], is_read_only, below != "Disabled", propagation))
         return found
 
+    def path(self, name: str) -> Path | None:
+        """Where it is; None for one that has not been set up."""
+        return self._paths.get(name)
+
     def tear_down(self) -> None:
         linux.unmount_below(self.folder)
         remove_tree(self.folder, ignore_errors=True)

@@ -55,7 +55,7 @@ def copy_apparmor_annotations(pod: Obj) -> list[str]:
         context = container.get("securityContext") or {}
         if annotation is None or "appArmorProfile" in context:
             continue
-        profile = _profile_of(annotation)
+        profile = apparmor_profile_of(annotation)
         if profile is not None and profile == on_pod:
             continue
         if profile is not None:
@@ -64,7 +64,7 @@ def copy_apparmor_annotations(pod: Obj) -> list[str]:
     return alone
 
 
-def _profile_of(annotation: str) -> Obj | None:
+def apparmor_profile_of(annotation: str) -> Obj | None:
     """The field that says what the annotation says; None if nothing valid does."""
     kinds = {"unconfined": "Unconfined", "runtime/default": "RuntimeDefault"}
     if annotation in kinds:

@@ -5,10 +5,12 @@ Every call opens the connection anew where it was lost, so a runtime may be rest
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from grpclib.client import Channel, UnaryUnaryMethod
+from grpclib.client import Channel, UnaryStreamMethod, UnaryUnaryMethod
 from grpclib.config import Configuration
 from grpclib.const import Status
 from grpclib.encoding.base import CodecBase
@@ -54,8 +56,22 @@ class Client:
     async def call(self, method: Method[Asked, Answer], asked: Asked, seconds: float | None = CALL_SECONDS) -> Answer:
         """CallFailed, Unreachable; without `seconds` it may take for ever."""
         remote = UnaryUnaryMethod[Asked, Answer](self._channel, method.path, method.asked, method.answer)
-        try:
+        with self._failures_of(method.path):
             return await remote(asked, timeout=seconds)
+
+    async def stream(self, method: Method[Asked, Answer], asked: Asked) -> AsyncGenerator[Answer, None]:
+        """What the runtime tells one after the other, until it ends that. CallFailed, Unreachable."""
+        remote = UnaryStreamMethod[Asked, Answer](self._channel, method.path, method.asked, method.answer)
+        with self._failures_of(method.path):
+            async with remote.open() as stream:
+                await stream.send_message(asked, end=True)
+                async for answer in stream:
+                    yield answer
+
+    @contextmanager
+    def _failures_of(self, path: str) -> Iterator[None]:
+        try:
+            yield
         except GRPCError as error:
             raise CallFailed(error.status, error.message or "") from None
         except TimeoutError:
@@ -63,7 +79,7 @@ class Client:
         except (OSError, StreamTerminatedError, ProtocolError) as error:
             raise Unreachable(f"the container runtime at {self.socket} does not answer: {error or 'EOF'}") from None
         except Malformed as error:
-            raise CallFailed(Status.INTERNAL, f"{method.path} answers nonsense: {error}") from None
+            raise CallFailed(Status.INTERNAL, f"{path} answers nonsense: {error}") from None
 
     def close(self) -> None:
         self._channel.close()

@@ -23,6 +23,8 @@ CREATED, RUNNING, EXITED, UNKNOWN = 0, 1, 2, 3
 RUNTIME_DEFAULT, UNCONFINED, LOCALHOST = 0, 1, 2
 # SupplementalGroupsPolicy
 MERGE, STRICT = 0, 1
+# ContainerEventType
+STOPPED_EVENT, DELETED_EVENT = 2, 3
 # Protocol
 PROTOCOLS: Final = {"TCP": 0, "UDP": 1, "SCTP": 2}
 # MountPropagation, as mount(8) spells it
@@ -68,8 +70,14 @@ class RuntimeFeatures(Message, frozen=True):
     supplemental_groups_policy: Annotated[bool, 1] = False
 
 
+class RuntimeHandlerFeatures(Message, frozen=True):
+    recursive_read_only_mounts: Annotated[bool, 1] = False
+    user_namespaces: Annotated[bool, 2] = False
+
+
 class RuntimeHandler(Message, frozen=True):
     name: Annotated[str, 1] = ""
+    features: Annotated[RuntimeHandlerFeatures, 2] = RuntimeHandlerFeatures()
 
 
 class StatusResponse(Message, frozen=True):
@@ -89,11 +97,24 @@ class PodSandboxMetadata(Message, frozen=True):
     attempt: Annotated[int, 4] = 0
 
 
+class IdMapping(Message, frozen=True):
+    host_id: Annotated[int, 1] = 0
+    container_id: Annotated[int, 2] = 0
+    length: Annotated[int, 3] = 0
+
+
+class UserNamespace(Message, frozen=True):
+    mode: Annotated[int, 1] = POD
+    uids: Annotated[list[IdMapping], 2] = []
+    gids: Annotated[list[IdMapping], 3] = []
+
+
 class NamespaceOption(Message, frozen=True):
     network: Annotated[int, 1] = POD
     pid: Annotated[int, 2] = POD
     ipc: Annotated[int, 3] = POD
     target_id: Annotated[str, 4] = ""
+    userns_options: Annotated[UserNamespace | None, 5] = None
 
 
 class PortMapping(Message, frozen=True):
@@ -208,6 +229,8 @@ class Mount(Message, frozen=True):
     host_path: Annotated[str, 2] = ""
     readonly: Annotated[bool, 3] = False
     propagation: Annotated[int, 5] = 0
+    uid_mappings: Annotated[list[IdMapping], 6] = []
+    gid_mappings: Annotated[list[IdMapping], 7] = []
     recursive_read_only: Annotated[bool, 8] = False
 
 
@@ -239,6 +262,7 @@ class LinuxContainerSecurityContext(Message, frozen=True):
     masked_paths: Annotated[list[str], 13] = []
     readonly_paths: Annotated[list[str], 14] = []
     seccomp: Annotated[SecurityProfile, 15] = SecurityProfile()
+    apparmor: Annotated[SecurityProfile | None, 16] = None
     supplemental_groups_policy: Annotated[int, 17] = MERGE
 
 
@@ -328,6 +352,13 @@ class ContainerStatus(Message, frozen=True):
 class ContainerStatusResponse(Message, frozen=True):
     status: Annotated[ContainerStatus, 1] = ContainerStatus()
     info: Annotated[dict[str, str], 2] = {}
+
+
+class ContainerEvent(Message, frozen=True):
+    """ContainerEventResponse, as far as we listen."""
+
+    container_id: Annotated[str, 1] = ""
+    type: Annotated[int, 2] = 0
 
 
 # --- in a container -------------------------------------------------------------------------------------------------
@@ -451,6 +482,7 @@ STOP: Final = _runtime("StopContainer", StopContainerRequest, Nothing)
 REMOVE: Final = _runtime("RemoveContainer", ContainerId, Nothing)
 LIST: Final = _runtime("ListContainers", ListContainersRequest, ListContainersResponse)
 CONTAINER_STATUS: Final = _runtime("ContainerStatus", ContainerStatusRequest, ContainerStatusResponse)
+CONTAINER_EVENTS: Final = _runtime("GetContainerEvents", Nothing, ContainerEvent)
 UPDATE: Final = _runtime("UpdateContainerResources", UpdateContainerResourcesRequest, Nothing)
 REOPEN_LOG: Final = _runtime("ReopenContainerLog", ContainerId, Nothing)
 EXEC_SYNC: Final = _runtime("ExecSync", ExecSyncRequest, ExecSyncResponse)

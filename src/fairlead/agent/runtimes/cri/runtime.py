@@ -1,7 +1,8 @@
 """`Runtime` by a container runtime behind CRI.
 
 The runtime knows what there is, also after we were away; we look at it when something is said to have happened, and at
-all of it every few seconds. Cgroups of pods, and what is measured there, are ours: a runtime makes those of containers.
+all of it every few seconds, or each minute if the runtime itself tells. Cgroups of pods, and what is measured there,
+are ours: a runtime makes those of containers.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import logging
 import math
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +29,7 @@ from fairlead.agent.runtimes.base import (
     ContainerSpec,
     ContainerStatus,
     Executed,
+    HandlerFeatures,
     RuntimeFailure,
     Sandbox,
     SandboxSpec,
@@ -35,20 +37,31 @@ from fairlead.agent.runtimes.base import (
 )
 from fairlead.agent.runtimes.cri import messages as cri
 from fairlead.agent.runtimes.cri.client import Asked, CallFailed, Client
+from fairlead.agent.runtimes.cri.events import ContainerEvents
 from fairlead.agent.runtimes.cri.first_processes import FirstProcesses
 from fairlead.agent.runtimes.cri.images import CriImages
 from fairlead.agent.runtimes.cri.reset import remember
 from fairlead.agent.runtimes.cri.sandboxes import Sandboxes
-from fairlead.agent.runtimes.cri.specs import ROOT_LABEL, RUN, STATES, container_config, resources, status_of
+from fairlead.agent.runtimes.cri.specs import (
+    ROOT_LABEL,
+    RUN,
+    STATES,
+    container_config,
+    handler_features,
+    resources,
+    status_of,
+)
 from fairlead.agent.runtimes.cri.streams import RemoteStreams, open_streams
 from fairlead.agent.trees import remove_tree
 from fairlead.node.cgroups.containers import ContainerValues
+from fairlead.runtime.clock import monotonic
 from fairlead.runtime.streaming.remote_command import Wanted
 
 #: What containers leave as their last words, below the agent's folder.
 LAST_WORDS: Final = "last-words"
-#: How often we look at all there is.
+#: How often we look at all there is, and how often if the runtime tells us.
 LOOK_SECONDS: Final = 5.0
+TOLD_LOOK_SECONDS: Final = 60.0
 _SIGKILLED: Final = 128 + signal.SIGKILL
 #: The runtime hears of an end after the kernel has told us, and of an OOM kill after that.
 _NEWS_SECONDS: Final = 0.02
@@ -82,34 +95,52 @@ class CriRuntime:
         self._killed: set[str] = set()  # by us
         self._oom_killed: set[str] = set()  # as their cgroups said
         self._processes = FirstProcesses(self._process_gone)
+        self._events = ContainerEvents(client, self._told_of)
         self._looking: set[asyncio.Task[None]] = set()
         self._subscribers: list[Callable[[ContainerStatus], None]] = []
         self.name = self.version = self.problem = ""
         self.has_strict_groups, self.has_users = False, True
-        self.handlers: Sequence[str] = ()
+        self.handlers: Mapping[str, HandlerFeatures] = {}
         self.limits: Sequence[str] = ()
 
     async def adopt(self) -> None:
-        found = await self._client.call(cri.VERSION, cri.VersionRequest())
-        self.name, self.version = found.runtime_name, found.runtime_version
-        status = await self._client.call(cri.STATUS, cri.StatusRequest())
-        self.has_strict_groups = status.features.supplemental_groups_policy
-        self.handlers = [each.name for each in status.runtime_handlers if each.name]
+        await self._ask_what_it_is()
         remember(self._root, self._client)
         await self._sandboxes.adopt()
         await self._look()
+        await self._images.look()
 
     async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._events.run(), name="events of the runtime")
+            group.create_task(self._look_now_and_then(), name="looks at the runtime")
+
+    async def _look_now_and_then(self) -> None:
+        """A runtime may be restarted at any time, and be a newer one then."""
+        looked_at = monotonic()
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             before = self.problem
             try:
-                await self._look()
-                self.problem = _problem((await self._client.call(cri.STATUS, cri.StatusRequest())).status)
+                is_told = self._events.are_told and not self._events.may_have_missed
+                if not is_told or monotonic() - looked_at >= TOLD_LOOK_SECONDS:
+                    self._events.may_have_missed, looked_at = False, monotonic()  # what ends from now on is told
+                    await self._look()
+                await self._images.look()
+                self.problem = await self._ask_what_it_is()
             except RuntimeFailure as failure:
                 self.problem = f"container runtime is down: {failure}"
             if self.problem and not before:
                 log.warning("%s", self.problem)
+
+    async def _ask_what_it_is(self) -> str:
+        """And what it can do; why it can do nothing, if that is so."""
+        found = await self._client.call(cri.VERSION, cri.VersionRequest())
+        self.name, self.version = found.runtime_name, found.runtime_version
+        status = await self._client.call(cri.STATUS, cri.StatusRequest())
+        self.has_strict_groups = status.features.supplemental_groups_policy
+        self.handlers = {each.name: handler_features(each) for each in status.runtime_handlers}
+        return _problem(status.status)
 
     def close(self) -> None:
         for task in self._looking:
@@ -266,7 +297,6 @@ class CriRuntime:
             known = self._containers.get(each.id)
             if known is None or known.state is not STATES.get(each.state, State.EXITED):
                 await self._look_at(each.id)
-        await self._images.look()
 
     async def _look_at(self, id_: str) -> ContainerStatus | None:
         """At one container, None if it is gone. Whoever subscribed hears that it has ended."""
@@ -298,6 +328,11 @@ class CriRuntime:
                 for changed in self._subscribers:
                     changed(status)
         return status
+
+    def _told_of(self, id_: str) -> None:
+        """It has ended or is gone, as the runtime says; there are containers of others, and of sandboxes."""
+        if id_ in self._containers and not self._has_ended(id_):
+            self._process_gone(id_)
 
     def _process_gone(self, id_: str) -> None:
         """The cgroup is there for a moment yet, and a runtime that is busy may never hear why the process went."""

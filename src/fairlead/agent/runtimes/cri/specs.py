@@ -10,7 +10,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from fairlead.agent.runtimes.base import START_ERROR, ContainerSpec, ContainerStatus, SandboxSpec, Security, State
+from fairlead.agent.runtimes.base import (
+    START_ERROR,
+    AppArmorProfile,
+    ContainerSpec,
+    ContainerStatus,
+    HandlerFeatures,
+    SandboxSpec,
+    Security,
+    State,
+)
 from fairlead.agent.runtimes.cri import messages as cri
 from fairlead.agent.runtimes.proc_paths import MASKED, READ_ONLY
 from fairlead.node.cgroups.containers import ContainerValues
@@ -26,6 +35,11 @@ _STOP_SIGNAL: Final = "fairlead.dev/stop-signal"
 _TTY: Final = "fairlead.dev/tty"
 _UID: Final = "io.kubernetes.pod.uid"
 _OOM_KILLED: Final = "OOMKilled"
+_PROFILE_TYPES: Final = {
+    "RuntimeDefault": cri.RUNTIME_DEFAULT,
+    "Unconfined": cri.UNCONFINED,
+    "Localhost": cri.LOCALHOST,
+}
 _NANO: Final = 1e-9
 STATES: Final = {cri.CREATED: State.CREATED, cri.RUNNING: State.RUNNING, cri.EXITED: State.EXITED}
 
@@ -35,6 +49,7 @@ def sandbox_config(spec: SandboxSpec, root: Path) -> cri.PodSandboxConfig:
         network=cri.NODE if spec.host_network else cri.POD,
         pid=_processes(spec),
         ipc=cri.NODE if spec.host_ipc else cri.POD,
+        userns_options=_users(spec),
     )
     ports = [
         cri.PortMapping(
@@ -62,6 +77,21 @@ def sandbox_config(spec: SandboxSpec, root: Path) -> cri.PodSandboxConfig:
     )
 
 
+def _mappings(spec: SandboxSpec) -> list[cri.IdMapping]:
+    return [cri.IdMapping(host_id=spec.users.first, length=spec.users.length)] if spec.users is not None else []
+
+
+def _users(spec: SandboxSpec) -> cri.UserNamespace | None:
+    if spec.users is None:
+        return None
+    return cri.UserNamespace(mode=cri.POD, uids=_mappings(spec), gids=_mappings(spec))
+
+
+def handler_features(handler: cri.RuntimeHandler) -> HandlerFeatures:
+    said = handler.features
+    return HandlerFeatures(said.recursive_read_only_mounts, said.user_namespaces)
+
+
 def _processes(spec: SandboxSpec) -> int:
     """Whose processes its containers see."""
     if spec.host_pid:
@@ -76,6 +106,7 @@ def _pod_labels(spec: SandboxSpec) -> dict[str, str]:
 def container_config(
     spec: ContainerSpec, sandbox: SandboxSpec, root: Path, last_words: Path, least_oom_score_adj: int
 ) -> cri.ContainerConfig:
+    mappings = _mappings(sandbox)
     mounts = [
         cri.Mount(
             container_path=mount.target,
@@ -83,6 +114,8 @@ def container_config(
             readonly=mount.read_only or mount.is_read_only_below,
             recursive_read_only=mount.is_read_only_below,
             propagation=cri.PROPAGATIONS[mount.propagation],
+            uid_mappings=mappings,
+            gid_mappings=mappings,
         )
         for mount in spec.mounts
     ]
@@ -132,6 +165,7 @@ def _security(spec: ContainerSpec, sandbox: SandboxSpec) -> cri.LinuxContainerSe
         pid=cri.TARGET if spec.process_target else _processes(sandbox),
         ipc=cri.NODE if sandbox.host_ipc else cri.POD,
         target_id=spec.process_target,
+        userns_options=_users(sandbox),
     )
     is_masked = security.is_proc_masked and not security.is_privileged
     return cri.LinuxContainerSecurityContext(
@@ -148,6 +182,7 @@ def _security(spec: ContainerSpec, sandbox: SandboxSpec) -> cri.LinuxContainerSe
         masked_paths=list(MASKED) if is_masked else [],
         readonly_paths=list(READ_ONLY) if is_masked else [],
         seccomp=_seccomp(security),
+        apparmor=_apparmor(security.apparmor),
         privileged=security.is_privileged,
         supplemental_groups_policy=cri.STRICT if security.has_no_image_groups else cri.MERGE,
     )
@@ -159,6 +194,13 @@ def _seccomp(security: Security) -> cri.SecurityProfile:
         return cri.SecurityProfile(profile_type=cri.LOCALHOST, localhost_ref=str(security.seccomp))
     is_confined = security.is_seccomp_confined and not security.is_privileged
     return cri.SecurityProfile(profile_type=cri.RUNTIME_DEFAULT if is_confined else cri.UNCONFINED)
+
+
+def _apparmor(profile: AppArmorProfile | None) -> cri.SecurityProfile | None:
+    """With none the runtime gives its default, where the kernel has AppArmor."""
+    if profile is None:
+        return None
+    return cri.SecurityProfile(profile_type=_PROFILE_TYPES[profile.type], localhost_ref=profile.name)
 
 
 def _user(security: Security) -> tuple[cri.Int64Value | None, str, cri.Int64Value | None]:

@@ -6,13 +6,15 @@ image finds what it knows.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from fairlead.agent.runtimes.base import ContainerSpec, Mount, RuntimeFailure, Security
+from fairlead.agent.runtimes.base import AppArmorProfile, ContainerSpec, IdRange, Mount, RuntimeFailure, Security
+from fairlead.agent.runtimes.oci import user_namespace
 from fairlead.agent.runtimes.oci.capabilities import capabilities
 from fairlead.agent.runtimes.oci.devices import machine_devices
 from fairlead.agent.runtimes.oci.layout import ContainerFiles, SandboxFiles
@@ -23,8 +25,15 @@ from fairlead.api.objects import Obj
 from fairlead.node.cgroups.containers import ContainerValues
 
 DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_RESTRICTIONS: Final = {
+    os.ST_NOSUID: "nosuid",
+    os.ST_NODEV: "nodev",
+    os.ST_NOEXEC: "noexec",
+    os.ST_NOATIME: "noatime",
+    os.ST_NODIRATIME: "nodiratime",
+}
 #: Namespaces of the sandbox, by the name that a config has for them.
-PINNED: Final[Mapping[str, str]] = {"net": "network", "ipc": "ipc", "uts": "uts"}
+PINNED: Final[Mapping[str, str]] = {"user": "user", "net": "network", "ipc": "ipc", "uts": "uts"}
 
 
 def config_of(
@@ -42,14 +51,15 @@ def config_of(
     return {
         "ociVersion": "1.0.2",
         "process": _process(spec, user, least_oom_score_adj),
-        "root": {"path": str(files.rootfs), "readonly": spec.security.has_read_only_root},
+        "root": {"path": str(root_of(spec, files)), "readonly": spec.security.has_read_only_root},
         "mounts": [
             *_system_mounts(sandbox, "rw" if is_privileged else "ro"),
-            *map(_bind, spec.mounts),
+            *(_bind(mount, () if spec.users is None else _lasting(mount.source)) for mount in spec.mounts),
             *_last_words(spec, files),
         ],
         "linux": {
             "namespaces": list(_namespaces(spec, sandbox, processes)),
+            **_mappings(spec.users),
             "cgroupsPath": cgroup,
             "resources": resources_of(spec.resources, has_devices=is_privileged),
             **({"devices": machine_devices()} if is_privileged else {}),
@@ -57,6 +67,11 @@ def config_of(
             **(masks if spec.security.is_proc_masked and not is_privileged else {}),
         },
     }
+
+
+def root_of(spec: ContainerSpec, files: ContainerFiles) -> Path:
+    """Where its keeper mounts its root."""
+    return files.rootfs if spec.users is None else user_namespace.root_of(files.folder)
 
 
 def user_of(spec: ContainerSpec) -> ImageUser:
@@ -107,7 +122,15 @@ def _process(spec: ContainerSpec, user: ImageUser, least_oom_score_adj: int) -> 
         "capabilities": {"bounding": held, "permitted": of_user, "effective": of_user},
         "noNewPrivileges": security.has_no_new_privileges,
         "oomScoreAdj": max(spec.resources.oom_score_adj, least_oom_score_adj),
+        **_apparmor(security.apparmor),
     }
+
+
+def _apparmor(profile: AppArmorProfile | None) -> Obj:
+    """Whoever says nothing is not confined: neither crun nor runc comes with a profile."""
+    if profile is not None and profile.type == "RuntimeDefault":
+        raise RuntimeFailure("this runtime has no AppArmor profile of its own: say Localhost, or Unconfined")
+    return {"apparmorProfile": profile.name} if profile is not None and profile.type == "Localhost" else {}
 
 
 def _namespaces(spec: ContainerSpec, sandbox: SandboxFiles, processes: Path | None) -> Iterable[Obj]:
@@ -120,6 +143,13 @@ def _namespaces(spec: ContainerSpec, sandbox: SandboxFiles, processes: Path | No
     for name, kind in PINNED.items():
         if (pin := sandbox.pin(name)).exists():
             yield {"type": kind, "path": str(pin)}
+
+
+def _mappings(users: IdRange | None) -> Obj:
+    if users is None:
+        return {}
+    mapping = [{"containerID": 0, "hostID": users.first, "size": users.length}]
+    return {"uidMappings": mapping, "gidMappings": mapping}
 
 
 def _system_mounts(sandbox: SandboxFiles, access: str) -> Iterable[Obj]:
@@ -136,10 +166,16 @@ def _system(target: str, kind: str, options: str) -> Obj:
     return {"destination": target, "type": kind, "source": kind, "options": options.split(",")}
 
 
-def _bind(mount: Mount) -> Obj:
+def _bind(mount: Mount, lasting: Iterable[str] = ()) -> Obj:
     access = "rro" if mount.is_read_only_below else "ro" if mount.read_only else "rw"
-    options = ["rbind", mount.propagation, access]
+    options = ["rbind", mount.propagation, access, *lasting]
     return {"destination": mount.target, "type": "bind", "source": str(mount.source), "options": options}
+
+
+def _lasting(source: Path) -> Iterable[str]:
+    """What its mount does not allow: users of a pod's own may not change a mount without it, as runc would."""
+    flags = os.statvfs(source).f_flag
+    return [name for flag, name in _RESTRICTIONS.items() if flags & flag]
 
 
 def _last_words(spec: ContainerSpec, files: ContainerFiles) -> Iterable[Obj]:

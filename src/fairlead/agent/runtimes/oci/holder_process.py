@@ -2,7 +2,8 @@
 
 A program of its own, which imports nothing of ours. The containers see it, so it has no root but an empty folder.
 Whoever is left alone there becomes its child, and is not waited for by anybody: the kernel takes those away at once.
-Argument: the folder. It goes on once it is told so, or ends with whoever started it.
+It goes on once it is told so, or ends with whoever started it. Arguments: the folder, and if the pod has users of its
+own, the file of their namespace: then it makes the namespace of processes as one of theirs, and says its pid first.
 """
 
 import ctypes
@@ -10,6 +11,7 @@ import os
 import signal
 import sys
 
+_NEW_USER, _NEW_PROCESSES, _NEW_MOUNTS = 0x10000000, 0x20000000, 0x00020000
 _READ_ONLY, _NOSUID, _NODEV, _NOEXEC, _DETACH = 0x1, 0x2, 0x4, 0x8, 0x2
 
 
@@ -23,6 +25,25 @@ def _empty_root(folder: bytes) -> None:
     os.chdir("/")
 
 
+def _be_of(users: str) -> None:
+    """In a process of its own, with our credentials still: those users have no way to the folder."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    namespace = os.open(users, os.O_RDONLY | os.O_CLOEXEC)
+    _check(libc.setns(namespace, _NEW_USER))
+    os.close(namespace)
+    _check(libc.unshare(_NEW_PROCESSES | _NEW_MOUNTS))
+    if pid := os.fork():
+        os.write(sys.stdout.fileno(), f"{pid}\n".encode())
+        os._exit(0)
+
+
+def _become_root() -> None:
+    """Of those users."""
+    os.setgroups([])
+    os.setresgid(0, 0, 0)
+    os.setresuid(0, 0, 0)
+
+
 def _check(result: int) -> None:
     if result != 0:
         code = ctypes.get_errno()
@@ -32,7 +53,12 @@ def _check(result: int) -> None:
 if __name__ == "__main__":
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # which the kernel keeps from the first process of a namespace
-    _empty_root(os.fsencode(sys.argv[1]))
+    folder, *users = sys.argv[1:]
+    if users:
+        _be_of(users[0])
+    _empty_root(os.fsencode(folder))
+    if users:
+        _become_root()
     os.write(sys.stdout.fileno(), b"ready\n")
     if not os.read(sys.stdin.fileno(), 1):
         sys.exit(1)

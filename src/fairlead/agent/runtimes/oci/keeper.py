@@ -21,6 +21,7 @@ from typing import Final
 from fairlead.agent.cgroups.hierarchies import Hierarchies
 from fairlead.agent.processes import until_ready
 from fairlead.agent.runtimes.base import CannotStart, ContainerSpec, RuntimeFailure
+from fairlead.agent.runtimes.oci.config import root_of
 from fairlead.agent.runtimes.oci.layout import ContainerFiles
 
 #: How long a container may take to be made.
@@ -88,7 +89,7 @@ class Keepers:
         options = f"lowerdir={lower},upperdir={_option(str(files.upper))},workdir={_option(str(files.work))}"
         launch = [self.programs.unshare, "--mount", "--propagation", "slave", "sh", "-c", _LAUNCH, "sh"]
         conmon = self._conmon(spec, files)
-        return [*launch, folders, str(hidden or ""), str(base), options, str(files.rootfs), *conmon]
+        return [*launch, folders, str(hidden or ""), str(base), options, str(root_of(spec, files)), *conmon]
 
     def _conmon(self, spec: ContainerSpec, files: ContainerFiles) -> Sequence[str]:
         return [

@@ -90,6 +90,11 @@ class SandboxFiles:
     def holder_pid(self) -> Path:
         return self.folder / "holder.pid"
 
+    @property
+    def mapped(self) -> Path:
+        """A folder of each container while it is made, with its files for users of the pod's own."""
+        return self.folder / "mapped"
+
     def pin(self, namespace: str) -> Path:
         return self.folder / namespace
 

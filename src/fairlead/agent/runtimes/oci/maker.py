@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
 from fairlead.agent.cgroups.machine import Cgroups
-from fairlead.agent.runtimes.base import ContainerSpec, ContainerStatus, SandboxSpec
+from fairlead.agent.runtimes.base import ContainerSpec, ContainerStatus, HandlerFeatures, SandboxSpec
+from fairlead.agent.runtimes.oci import user_namespace
 from fairlead.agent.runtimes.oci.commands import Commands
 from fairlead.agent.runtimes.oci.config import config_of
 from fairlead.agent.runtimes.oci.keeper import Keepers, Programs
@@ -25,6 +27,8 @@ class Maker(Protocol):
     has_one_user: bool
     #: What it cannot do on this machine, as sentences for people.
     limits: Sequence[str]
+    #: Once it is prepared.
+    features: HandlerFeatures
 
     @property
     def cgroup_folders(self) -> Sequence[Path]:
@@ -78,12 +82,14 @@ class ConmonMaker:
     name = "fairlead-oci"
     has_one_user = False
     limits: Sequence[str] = ()
+    features = HandlerFeatures(has_recursive_read_only_mounts=True)
 
     def __init__(
         self, root: Path, programs: Programs, runtime: str, cgroups: Cgroups, keepers: str, least_oom_score_adj: int
     ) -> None:
         """`runtime` is crun or runc, `keepers` the cgroup of the conmons, beside those of pods."""
         state = Layout(root).state / Path(runtime).name  # neither knows of the other's containers
+        self._root = root
         self._cgroups, self._least_oom_score_adj = cgroups, least_oom_score_adj
         self._commands = Commands(runtime, state)
         self._keepers = Keepers(programs, runtime, state, cgroups.hierarchies, keepers)
@@ -98,12 +104,18 @@ class ConmonMaker:
     def prepare(self) -> None:
         self._commands.state.mkdir(mode=0o700, exist_ok=True)
         self._cgroups.ensure(self._keepers.cgroup, {})
+        self.features = replace(self.features, has_user_namespaces=user_namespace.is_possible(self._root))
 
     async def run(self) -> None:
         """The kernel does."""
 
     def namespaces(self, spec: SandboxSpec) -> Collection[str]:
-        wanted = {"net": not spec.host_network, "uts": not spec.host_network, "ipc": not spec.host_ipc}
+        wanted = {
+            "user": spec.users is not None,
+            "net": not spec.host_network,
+            "uts": not spec.host_network,
+            "ipc": not spec.host_ipc,
+        }
         return [name for name, is_own in wanted.items() if is_own]
 
     def write(

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
-from fairlead.agent.runtimes.base import ContainerSpec, ContainerStatus, Sandbox, SandboxSpec, State
+from fairlead.agent.runtimes.base import ContainerSpec, ContainerStatus, IdRange, Sandbox, SandboxSpec, State
 from fairlead.agent.runtimes.oci.layout import ContainerFiles, Layout, SandboxFiles
 from fairlead.node.containers import SIGKILLED
 
@@ -22,6 +22,7 @@ class SandboxRecord(msgspec.Struct, frozen=True, kw_only=True):
     cgroup: str
     host_network: bool
     handler: str = ""
+    users: IdRange | None = None
 
     @classmethod
     def of(cls, spec: SandboxSpec, *, host_network: bool) -> SandboxRecord:
@@ -32,11 +33,12 @@ class SandboxRecord(msgspec.Struct, frozen=True, kw_only=True):
             cgroup=spec.cgroup,
             host_network=host_network,
             handler=spec.handler,
+            users=spec.users,
         )
 
     def sandbox(self, files: SandboxFiles) -> Sandbox:
         netns = None if self.host_network else files.pin("net")
-        return Sandbox(self.uid, self.namespace, self.name, self.cgroup, netns, handler=self.handler)
+        return Sandbox(self.uid, self.namespace, self.name, self.cgroup, netns, handler=self.handler, users=self.users)
 
 
 class ContainerRecord(msgspec.Struct, frozen=True, kw_only=True):

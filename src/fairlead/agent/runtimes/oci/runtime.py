@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -27,12 +27,13 @@ from fairlead.agent.runtimes.base import (
     ContainerSpec,
     ContainerStatus,
     Executed,
+    HandlerFeatures,
     RuntimeFailure,
     Sandbox,
     SandboxSpec,
     State,
 )
-from fairlead.agent.runtimes.oci import records
+from fairlead.agent.runtimes.oci import records, user_namespace
 from fairlead.agent.runtimes.oci.commands import run_in
 from fairlead.agent.runtimes.oci.layout import ContainerFiles, Layout, SandboxFiles
 from fairlead.agent.runtimes.oci.maker import Maker
@@ -70,7 +71,6 @@ class OciRuntime:
         self._layout, self._maker, self._makers, self._cgroups = Layout(root), maker, makers, cgroups
         self._least_oom_score_adj = least_oom_score_adj
         self.name = maker.name
-        self.handlers: Sequence[str] = tuple(makers)
         self.has_strict_groups = self.has_users = not maker.has_one_user
         self._sandboxes: dict[str, Sandbox] = {}
         self._containers: dict[str, ContainerStatus] = {}
@@ -84,7 +84,9 @@ class OciRuntime:
         self.version = await self._maker.version()
         await asyncio.to_thread(self._prepare)
         for sandbox in records.sandbox_records(self._layout):
-            self._sandboxes[sandbox.uid] = sandbox.sandbox(self._layout.sandbox(sandbox.uid))
+            files = self._layout.sandbox(sandbox.uid)
+            self._sandboxes[sandbox.uid] = sandbox.sandbox(files)
+            await asyncio.to_thread(user_namespace.forget, files.mapped)  # of a container that was never made
         for folder in sorted(self._layout.containers.iterdir()):
             record = recall(ContainerFiles(folder).record, ContainerRecord)
             if record is None or record.pod_uid not in self._sandboxes:
@@ -102,6 +104,10 @@ class OciRuntime:
     @property
     def limits(self) -> Sequence[str]:
         return self._maker.limits
+
+    @property
+    def handlers(self) -> Mapping[str, HandlerFeatures]:
+        return {"": self._maker.features, **{name: maker.features for name, maker in self._makers.items()}}
 
     def close(self) -> None:
         """Stop watching; containers run on."""
@@ -154,6 +160,12 @@ class OciRuntime:
         files, sandbox_files = self._layout.container(spec.id), self._layout.sandbox(spec.pod_uid)
         await self._discard(spec.id)  # of an attempt that came to nothing
         cgroup = f"{sandbox.cgroup}/{spec.id}"
+        async with self._of_users(spec, sandbox, sandbox_files) as spec:
+            return await self._create(spec, files, sandbox_files, cgroup)
+
+    async def _create(
+        self, spec: ContainerSpec, files: ContainerFiles, sandbox_files: SandboxFiles, cgroup: str
+    ) -> str:
         with self._processes(spec, sandbox_files) as processes:
             await asyncio.to_thread(self._write_bundle, spec, files, sandbox_files, cgroup, processes)
             record = ContainerRecord.of(spec, now(), shares_processes=spec.host_pid or processes is not None)
@@ -275,10 +287,31 @@ class OciRuntime:
         files.shm.mkdir(parents=True)
         linux.mount("shm", files.shm, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC, _SHM_OPTIONS)
         pins = {name: files.pin(name) for name in wanted}
-        if pins:
-            linux.pin_namespaces(pins, spec.hostname, {file_of(name): value for name, value in spec.sysctls.items()})
+        sysctls = {file_of(name): value for name, value in spec.sysctls.items()}
+        if spec.users is not None:
+            user_namespace.pin_namespaces(pins, spec.users)
+            linux.set_up_namespaces({name: pin for name, pin in pins.items() if name != "user"}, spec.hostname, sysctls)
+        elif pins:
+            linux.pin_namespaces(pins, spec.hostname, sysctls)
         if spec.shares_processes:
-            share_processes(files, self._maker.cgroup_folders, self._least_oom_score_adj)
+            cgroups, least = self._maker.cgroup_folders, self._least_oom_score_adj
+            share_processes(files, cgroups, least, has_users=spec.users is not None)
+
+    @asynccontextmanager
+    async def _of_users(
+        self, spec: ContainerSpec, sandbox: Sandbox, files: SandboxFiles
+    ) -> AsyncIterator[ContainerSpec]:
+        """The container as the users of its pod see it, until it is made."""
+        if sandbox.users is None:
+            yield spec
+            return
+        folder, pin = files.mapped / spec.id, files.pin("user")
+        mounting = asyncio.ensure_future(asyncio.to_thread(user_namespace.with_files, spec, pin, folder))
+        try:
+            yield replace(await asyncio.shield(mounting), users=sandbox.users)
+        finally:
+            await asyncio.wait([mounting])  # a thread goes on, whoever asked for it
+            await asyncio.to_thread(user_namespace.forget, folder)
 
     @contextmanager
     def _processes(self, spec: ContainerSpec, sandbox: SandboxFiles) -> Iterator[Path | None]:
@@ -305,6 +338,9 @@ class OciRuntime:
         processes: Path | None,
     ) -> None:
         files.make()
+        if spec.users is not None:
+            for folder in (files.upper, files.work):
+                os.chown(folder, spec.users.first, spec.users.first)
         spec.log.parent.mkdir(parents=True, exist_ok=True)
         files.last_words.touch(mode=0o666)
         files.last_words.chmod(0o666)  # whoever the container runs as

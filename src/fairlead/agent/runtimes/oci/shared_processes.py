@@ -22,32 +22,43 @@ _START_SECONDS: Final = 30.0
 _OOM_SCORE_ADJ: Final = -998
 
 
-def share_processes(files: SandboxFiles, cgroups: Sequence[Path], least_oom_score_adj: int) -> None:
-    """Start the process, and pin its namespace; OSError if that cannot be. The cgroups are where it is to be."""
+def share_processes(
+    files: SandboxFiles, cgroups: Sequence[Path], least_oom_score_adj: int, *, has_users: bool = False
+) -> None:
+    """Start the process, and pin its namespace; OSError if that cannot be. The cgroups are where it is to be.
+
+    `has_users`: as one of the users of the pod, who have a namespace of their own.
+    """
     files.holder.mkdir()
     command = ["unshare", "--mount", "--propagation", "private", sys.executable, "-I", "-S", str(_HOLDER)]
+    command += [str(files.holder), *([str(files.pin("user"))] if has_users else [])]
     started: list[subprocess.Popen[bytes]] = []
     pipe = subprocess.PIPE
 
     def start() -> None:
-        linux.unshare(NAMESPACE)  # of the processes that this thread starts
-        started.append(subprocess.Popen([*command, str(files.holder)], stdin=pipe, stdout=pipe, stderr=pipe))
+        if not has_users:
+            linux.unshare(NAMESPACE)  # of the processes that this thread starts
+        started.append(subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe))
 
     linux.in_own_thread(start)
     holder = started[0]
     assert holder.stdin is not None and holder.stdout is not None and holder.stderr is not None
     with holder.stdin, holder.stdout, holder.stderr:
         is_heard = select.select([holder.stdout], [], [], _START_SECONDS)[0]
-        if not is_heard or not holder.stdout.readline():
+        said = holder.stdout.readline() if is_heard else b""
+        pid = int(said) if has_users and said.strip().isdigit() else holder.pid
+        if not said or (has_users and not holder.stdout.readline()):
             holder.kill()
             raise OSError(holder.stderr.read().decode(errors="replace").strip()[-500:])
+        if has_users:
+            holder.wait()
         for folder in cgroups:
-            (folder / "cgroup.procs").write_text(str(holder.pid))
-        Path(f"/proc/{holder.pid}/oom_score_adj").write_text(str(max(_OOM_SCORE_ADJ, least_oom_score_adj)))
+            (folder / "cgroup.procs").write_text(str(pid))
+        Path(f"/proc/{pid}/oom_score_adj").write_text(str(max(_OOM_SCORE_ADJ, least_oom_score_adj)))
         pin = files.pin(NAMESPACE)
         pin.touch()
-        linux.mount(f"/proc/{holder.pid}/ns/pid", pin, flags=linux.MS_BIND)
-        files.holder_pid.write_text(str(holder.pid))
+        linux.mount(f"/proc/{pid}/ns/pid", pin, flags=linux.MS_BIND)
+        files.holder_pid.write_text(str(pid))
         holder.stdin.write(b"\n")
 
 

@@ -11,7 +11,7 @@ from typing import Final
 from fairlead.agent.runtimes.oci.layout import ContainerFiles, Layout
 from fairlead.agent.runtimes.oci.records import keeper_of
 from fairlead.agent.runtimes.oci.shared_processes import end_processes
-from fairlead.agent.runtimes.process.process_table import descendants, process_table
+from fairlead.agent.runtimes.process.process_table import children_in, descendants, process_table
 
 #: How long it may take: five seconds, after which the keeper is killed itself.
 _TRIES: Final = 500
@@ -24,7 +24,7 @@ async def end_container(files: ContainerFiles) -> None:
         if not (keeper := keeper_of(files)):
             return
         table = await asyncio.to_thread(process_table)
-        for pid in descendants(table, keeper):
+        for pid in descendants(children_in(table), keeper):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         await asyncio.sleep(_SECONDS)

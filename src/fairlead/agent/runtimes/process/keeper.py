@@ -33,7 +33,7 @@ from fairlead.agent.runtimes.process.becoming import (
     weigh,
 )
 from fairlead.agent.runtimes.process.bundle import Bundle
-from fairlead.agent.runtimes.process.process_table import descendants, process_table
+from fairlead.agent.runtimes.process.process_table import children_in, descendants, process_table
 from fairlead.agent.runtimes.process.relay import Relay, Streams
 from fairlead.agent.runtimes.process.root_mounts import enter_root
 
@@ -154,7 +154,7 @@ def _report(report_to: int, message: dict[str, Any]) -> None:
 def _end_all() -> None:
     """Whatever the container has left: all of it are children of ours by now, or become so."""
     while True:
-        for pid in descendants(process_table(), os.getpid()):
+        for pid in descendants(children_in(process_table()), os.getpid()):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         try:

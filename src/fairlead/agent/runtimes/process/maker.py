@@ -16,7 +16,14 @@ from typing import Any, Final
 import msgspec
 
 from fairlead import __version__
-from fairlead.agent.runtimes.base import CannotStart, ContainerSpec, ContainerStatus, RuntimeFailure, SandboxSpec
+from fairlead.agent.runtimes.base import (
+    CannotStart,
+    ContainerSpec,
+    ContainerStatus,
+    HandlerFeatures,
+    RuntimeFailure,
+    SandboxSpec,
+)
 from fairlead.agent.runtimes.oci.capabilities import capabilities, numbers
 from fairlead.agent.runtimes.oci.config import user_of, variables_of
 from fairlead.agent.runtimes.oci.keeper import reported
@@ -43,6 +50,7 @@ log = logging.getLogger(__name__)
 class ProcessMaker:
     name = "fairlead-process"
     has_one_user = True
+    features = HandlerFeatures(has_recursive_read_only_mounts=True)
 
     def __init__(self, root: Path, cgroups: ProcessGroups, least_oom_score_adj: int) -> None:
         self._layout, self._cgroups = Layout(root), cgroups

@@ -8,10 +8,11 @@ are the niceness that a container begins with; limits of cpu and of processes me
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +24,14 @@ from fairlead.agent.machine import meminfo
 from fairlead.agent.measuring.machine import ROOT
 from fairlead.agent.runtimes.oci.layout import Layout
 from fairlead.agent.runtimes.oci.records import keeper_of
-from fairlead.agent.runtimes.process.process_table import Memory, Process, descendants, memory_of, process_table
+from fairlead.agent.runtimes.process.process_table import (
+    Memory,
+    Process,
+    children_in,
+    descendants,
+    memory_of,
+    process_table,
+)
 from fairlead.node.cgroups.containers import OOM_GROUP
 from fairlead.runtime.clock import now
 
@@ -51,6 +59,8 @@ class Container:
 class _Look:
     at: float = 0.0
     containers: Mapping[str, Container] = field(default_factory=dict)  # by id
+    #: By path: which of the paths at or below it are those of containers that are there.
+    within: Mapping[str, Sequence[str]] = field(default_factory=dict)
     memory: dict[int, Memory] = field(default_factory=dict)
 
 
@@ -92,6 +102,7 @@ class ProcessGroups(Cgroups):
                 del self._values[each]
                 self._most_cpu.pop(each, None)
             if gone:
+                self._look = _Look()
                 self._keep()
         return True
 
@@ -133,29 +144,34 @@ class ProcessGroups(Cgroups):
             return self._measured(path, file, known) or known.get(file)
 
     def kill_who_exceeds(self) -> Sequence[str]:
-        """Kill the containers that use too much memory, or that use most where their pod does; their ids."""
+        """Kill the containers that use too much memory, or that use most where their pod does; their ids.
+
+        One look serves all of them: what a container loses here is not held against its pod.
+        """
         killed = []
         with self._lock:
-            limits = {path: int(own[_MEMORY_MAX]) for path, own in self._values.items() if _has_limit(own)}
-            for path in sorted(limits, key=len, reverse=True):  # a container's own limit before its pod's
-                used = {each: self._anonymous(each) for each in self._containers_in(path)}
-                if sum(used.values()) > limits[path]:
-                    victim = max(used, key=lambda each: used[each])
-                    self._kill_for_memory(victim)
+            self._look = _Look()  # it must be as it is now
+            self._looked()
+            used = {path: self._anonymous(path) for path in self._container_paths()}
+            for path in sorted(self._look.within, key=len, reverse=True):  # a container's own limit before its pod's
+                within = self._look.within[path]
+                if sum(used[each] for each in within) > _memory_limit(self._values.get(path, {})):
+                    victim = max(within, key=lambda each: used[each])
+                    used[victim] -= self._kill_for_memory(victim)
                     killed.append(victim.rpartition("/")[2])
+            if killed:
+                with suppress(OSError):  # a full disk keeps nobody alive
+                    self._keep()
         return killed
 
-    def _kill_for_memory(self, path: str) -> None:
-        """The whole container, unless it is said that one process is enough."""
-        own = self._values[path]
+    def _kill_for_memory(self, path: str) -> int:
+        """The whole container, unless it is said that one process is enough: how many bytes that gives."""
+        own, processes = self._values[path], self._container(path).processes
         own[_OOM_KILLS] = str(int(own.get(_OOM_KILLS, "0")) + 1)
-        found = self.processes(path)
-        if own.get(OOM_GROUP) == "1" or not found:
-            _kill(found)
-        else:
-            _kill([max(found, key=lambda pid: self._memory(pid).anonymous)])
-        with suppress(OSError):  # a full disk keeps nobody alive
-            self._keep()
+        if own.get(OOM_GROUP) != "1":
+            processes = (max(processes, key=lambda process: self._memory(process.pid).anonymous),)
+        _kill(process.pid for process in processes)
+        return sum(self._memory(process.pid).anonymous for process in processes)
 
     def _measured(self, path: str, file: str, known: Mapping[str, str]) -> str | None:
         if file == "memory.events":
@@ -177,14 +193,12 @@ class ProcessGroups(Cgroups):
         return f"anon {anonymous}\nfile {files}\ninactive_file {files}\npgfault {faults}\npgmajfault {major}"
 
     def _cpu(self, path: str) -> int:
-        looked = self._looked()
         for each in self._containers_in(path):
-            seen = looked[each.rpartition("/")[2]].cpu_nanoseconds
-            self._most_cpu[each] = max(seen, self._most_cpu.get(each, 0))
+            self._most_cpu[each] = max(self._container(each).cpu_nanoseconds, self._most_cpu.get(each, 0))
         return sum(used for each, used in self._most_cpu.items() if _is_within(each, path))
 
     def _anonymous(self, path: str) -> int:
-        return sum(self._memory(p.pid).anonymous for each in self._within(path) for p in each.processes)
+        return sum(self._memory(process.pid).anonymous for process in self._container(path).processes)
 
     def _memory(self, pid: int) -> Memory:
         if (known := self._look.memory.get(pid)) is None:
@@ -192,35 +206,56 @@ class ProcessGroups(Cgroups):
         return known
 
     def _within(self, path: str) -> list[Container]:
-        looked = self._looked()
-        ids = (each.rpartition("/")[2] for each in self._containers_in(path))
-        return [looked[id_] for id_ in ids if id_ in looked]
+        return [self._container(each) for each in self._containers_in(path)]
 
-    def _containers_in(self, path: str) -> list[str]:
+    def _containers_in(self, path: str) -> Sequence[str]:
         """Of all that is written down below a path, what has processes of its own."""
-        looked = self._looked()
-        return [each for each in self._values if _is_within(each, path) and each.rpartition("/")[2] in looked]
+        self._looked()
+        return self._look.within.get(path, ())
 
-    def _looked(self) -> Mapping[str, Container]:
-        if not 0.0 <= now() - self._look.at < _LOOK_SECONDS:
-            self._look = _Look(now(), self._containers())
-        return self._look.containers
+    def _container(self, path: str) -> Container:
+        return self._look.containers[path.rpartition("/")[2]]
+
+    def _looked(self) -> None:
+        """See what is there, unless that was done a moment ago."""
+        if 0.0 <= now() - self._look.at < _LOOK_SECONDS:
+            return
+        self._look = _Look(now(), self._containers())
+        within: dict[str, list[str]] = {}
+        for path in self._container_paths():
+            for above in _ancestry(path):
+                within.setdefault(above, []).append(path)
+        self._look.within = within
+
+    def _container_paths(self) -> Sequence[str]:
+        return [path for path in self._values if path.rpartition("/")[2] in self._look.containers]
 
     def _containers(self) -> Mapping[str, Container]:
-        """Of those whose keeper is there; without any nobody is looked at."""
+        """Those whose keeper is there; without any nobody is looked at. A process belongs to one of them at most."""
         keepers = {}
         with suppress(FileNotFoundError):
             for folder in self._layout.containers.iterdir():
                 if pid := keeper_of(self._layout.container(folder.name)):
                     keepers[folder.name] = pid
-        table = process_table() if keepers else {}
-        visitors, found = _namespaces(table) if keepers else {}, {}
-        for id_, pid in keepers.items():
-            if (keeper := table.get(pid)) is not None:
-                below = set(descendants(table, pid))
-                inside = {each for own in _own_namespaces(below) for each in visitors.get(own, ())}
-                processes = tuple(table[each] for each in below | inside)
-                found[id_] = Container(processes, keeper.children_nanoseconds)
+        if not keepers:
+            return {}
+        table = process_table()
+        children = children_in(table)
+        members = {id_: list(descendants(children, pid)) for id_, pid in keepers.items() if pid in table}
+        for id_, visitor in _visitors(table, members, self._holders()):
+            members[id_].append(visitor)
+        return {
+            id_: Container(tuple(table[pid] for pid in pids), table[keepers[id_]].children_nanoseconds)
+            for id_, pids in members.items()
+        }
+
+    def _holders(self) -> set[int]:
+        """What keeps the namespaces of processes that the containers of a pod share."""
+        found = set()
+        with suppress(FileNotFoundError):
+            for folder in self._layout.sandboxes.iterdir():
+                with suppress(OSError, ValueError):
+                    found.add(int(self._layout.sandbox(folder.name).holder_pid.read_text()))
         return found
 
     def _keep(self) -> None:
@@ -229,17 +264,22 @@ class ProcessGroups(Cgroups):
         scratch.replace(self._file)
 
 
-def _namespaces(table: Iterable[int]) -> Mapping[str, list[int]]:
-    """Who is in which namespace of processes: commands that were sent in come from elsewhere, but are in there."""
-    found: dict[str, list[int]] = {}
-    for pid in table:
-        found.setdefault(_namespace(pid), []).append(pid)
-    return found
+def _visitors(
+    table: Iterable[int], members: Mapping[str, Sequence[int]], holders: Iterable[int]
+) -> Iterator[tuple[str, int]]:
+    """Commands that were sent in come from elsewhere, but are in a container's namespace of processes.
 
-
-def _own_namespaces(pids: Iterable[int]) -> set[str]:
-    """Those of a container that are not the machine's."""
-    return {_namespace(pid) for pid in pids} - {"", _namespace(os.getpid())}
+    Where containers share one, they are counted with the first.
+    """
+    homes: dict[str, str] = {}
+    others = {"", _namespace(os.getpid())}
+    for id_, pids in members.items():
+        for namespace in {_namespace(pid) for pid in pids} - others:
+            homes.setdefault(namespace, id_)
+    if homes:
+        for pid in set(table).difference(holders, *members.values()):
+            if (home := homes.get(_namespace(pid))) is not None:
+                yield home, pid
 
 
 def _namespace(pid: int) -> str:
@@ -250,8 +290,17 @@ def _namespace(pid: int) -> str:
         return ""
 
 
-def _has_limit(values: Mapping[str, str]) -> bool:
-    return values.get(_MEMORY_MAX, "max").isdecimal()
+def _memory_limit(values: Mapping[str, str]) -> float:
+    """In bytes."""
+    limit = values.get(_MEMORY_MAX, "")
+    return int(limit) if limit.isdecimal() else math.inf
+
+
+def _ancestry(path: str) -> Iterator[str]:
+    """It, and all that it is within."""
+    while path:
+        yield path
+        path = path.rpartition("/")[0]
 
 
 def _is_within(path: str, above: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from io import FileIO
 from typing import Final, NamedTuple
@@ -41,11 +41,16 @@ def process_table() -> Mapping[int, Process]:
     return found
 
 
-def descendants(table: Mapping[int, Process], ancestor: int) -> Iterator[int]:
-    """All that come from it, without itself."""
+def children_in(table: Mapping[int, Process]) -> Mapping[int, Sequence[int]]:
+    """By number of who began them."""
     children: dict[int, list[int]] = {}
     for process in table.values():
         children.setdefault(process.parent, []).append(process.pid)
+    return children
+
+
+def descendants(children: Mapping[int, Sequence[int]], ancestor: int) -> Iterator[int]:
+    """All that come from it, without itself."""
     pending = [ancestor]
     while pending:
         for child in children.get(pending.pop(), ()):

@@ -1,0 +1,146 @@
+"""How a node hears of what a runtime behind CRI does: by events where it tells them, by looks where it does not."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from fairlead.agent.cgroups.hierarchies import Hierarchies
+from fairlead.agent.cgroups.machine import Cgroups
+from fairlead.agent.node_object import NodeIdentity, NodeObject
+from fairlead.agent.runtimes.base import ContainerStatus, HandlerFeatures, State
+from fairlead.agent.runtimes.cri import events
+from fairlead.agent.runtimes.cri import messages as cri
+from fairlead.agent.runtimes.cri import runtime as runtimes
+from fairlead.agent.runtimes.cri.client import Client
+from fairlead.agent.runtimes.cri.images import CriImages
+from fairlead.agent.runtimes.cri.runtime import CriRuntime
+from fairlead.api.builtin import NODES
+from fairlead.api.objects import Obj
+from fairlead.client.events import EventRecorder
+from fairlead.node.conditions import NodeHealth
+from tests.agent.machine import in_loop
+from tests.agent.tiny_runtime import TinyRuntime, serving
+from tests.registry_api import RegistryApi
+
+SOON = 0.05
+
+
+@asynccontextmanager
+async def _watched(folder: Path, tiny: TinyRuntime) -> AsyncIterator[tuple[CriRuntime, asyncio.Queue[ContainerStatus]]]:
+    """A runtime that is looked after; and what is told of containers that have ended."""
+    (folder / "root").mkdir()
+    with tempfile.TemporaryDirectory() as short:  # as paths of sockets are
+        socket = Path(short, "tiny.sock")
+        async with serving(tiny, socket):
+            client, cgroups = Client(f"unix://{socket}"), Cgroups(Hierarchies(2, {"memory": folder / "cgroups"}))
+            runtime = CriRuntime(folder / "root", client, CriImages(client), cgroups, 0)
+            ended: asyncio.Queue[ContainerStatus] = asyncio.Queue()
+            runtime.subscribe(ended.put_nowait)
+            await runtime.adopt()
+            running = asyncio.create_task(runtime.run())
+            try:
+                yield runtime, ended
+            finally:
+                running.cancel()
+                with suppress(asyncio.CancelledError):
+                    await running
+                runtime.close()
+
+
+@in_loop
+async def test_an_end_that_is_told_is_known_without_a_look_at_all_there_is(tmp_path: Path) -> None:
+    tiny = TinyRuntime(containers={"a": cri.RUNNING, "b": cri.RUNNING, "c": cri.RUNNING})
+    async with _watched(tmp_path, tiny) as (runtime, ended):
+        await tiny.listened_to()
+        looks = tiny.calls["ListContainers"]
+        tiny.end("a")
+        tiny.tell("of somebody else")
+        tiny.tell("a", 1)  # it has started
+        tiny.tell("a")
+        status = await asyncio.wait_for(ended.get(), 10)
+        assert (status.id, status.state, status.pod_uid) == ("a", State.EXITED, "u1")
+        tiny.tell("a")  # again
+        del tiny.containers["b"]
+        tiny.tell("b", cri.DELETED_EVENT)
+        tiny.end("c")
+        tiny.tell("c")
+        assert (await asyncio.wait_for(ended.get(), 10)).id == "c" and ended.empty()
+        assert runtime.status("b") is None
+        assert tiny.calls["ListContainers"] == looks
+
+
+@in_loop
+async def test_who_tells_is_not_looked_at_as_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtimes, "LOOK_SECONDS", SOON)
+    tiny = TinyRuntime(containers={"a": cri.RUNNING})
+    async with _watched(tmp_path, tiny):
+        await tiny.listened_to()
+        tiny.tell("somebody")
+        await _calls(tiny, "Status", 4)  # within these all was looked at once more
+        looks = tiny.calls["ListContainers"]
+        await _calls(tiny, "Status", 4)
+        assert tiny.calls["ListContainers"] == looks
+
+
+@pytest.mark.parametrize("tells_events", [False, True])
+@in_loop
+async def test_an_end_that_nobody_tells_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tells_events: bool
+) -> None:
+    monkeypatch.setattr(runtimes, "LOOK_SECONDS", SOON)
+    tiny = TinyRuntime(containers={"a": cri.RUNNING}, tells_events=tells_events)
+    async with _watched(tmp_path, tiny) as (_, ended):
+        tiny.end("a")
+        assert (await asyncio.wait_for(ended.get(), 10)).id == "a"
+
+
+@in_loop
+async def test_a_runtime_that_is_restarted_is_asked_again_what_it_can_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runtimes, "LOOK_SECONDS", SOON)
+    monkeypatch.setattr(events, "_AGAIN_SECONDS", SOON)
+    monkeypatch.setattr(events, "_UNKNOWN_AGAIN_SECONDS", SOON)
+    tiny = TinyRuntime(version="1.6", tells_events=False, containers={"a": cri.RUNNING})
+    async with _watched(tmp_path, tiny) as (runtime, ended), RegistryApi() as api:
+        recorder, identity = EventRecorder(api, "kubelet", host="n1"), NodeIdentity(name="n1", ip="127.0.0.1")
+        node = NodeObject(api, recorder, identity, {}, {}, runtime, lambda: NodeHealth(()))
+        await node.register()
+        before = await _status(api)
+        assert before["nodeInfo"]["containerRuntimeVersion"] == "tiny://1.6"
+        assert before["features"] == {"supplementalGroupsPolicy": False} and not before.get("runtimeHandlers")
+        telling = asyncio.create_task(node.run(SOON, 1000))
+        tiny.version, tiny.tells_events = "2.0", True
+        tiny.features = cri.RuntimeFeatures(supplemental_groups_policy=True)
+        tiny.handlers = [cri.RuntimeHandler(features=cri.RuntimeHandlerFeatures(user_namespaces=True))]
+        async with asyncio.timeout(10):
+            while (shown := await _status(api))["nodeInfo"]["containerRuntimeVersion"] != "tiny://2.0":  # noqa: ASYNC110
+                await asyncio.sleep(SOON)
+        assert shown["features"] == {"supplementalGroupsPolicy": True}
+        features = {"recursiveReadOnlyMounts": False, "userNamespaces": True}
+        assert shown["runtimeHandlers"] == [{"name": "", "features": features}]
+        assert runtime.handlers == {"": HandlerFeatures(has_user_namespaces=True)}
+        await tiny.listened_to()
+        tiny.end("a")
+        tiny.tell("a")
+        assert (await asyncio.wait_for(ended.get(), 10)).id == "a"
+        telling.cancel()
+
+
+async def _calls(tiny: TinyRuntime, name: str, count: int) -> None:
+    """Until it was made so often again."""
+    wanted = tiny.calls[name] + count
+    async with asyncio.timeout(10):
+        while tiny.calls[name] < wanted:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def _status(api: RegistryApi) -> Obj:
+    found: Obj = (await api.get(NODES, "n1")).obj()["status"]
+    return found

@@ -1,0 +1,120 @@
+"""A runtime that speaks CRI over a real socket and runs nothing: it has what a test says, and tells it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from grpclib.const import Cardinality, Handler, Status
+from grpclib.encoding.base import CodecBase
+from grpclib.exceptions import GRPCError
+from grpclib.server import Server, Stream
+
+from fairlead.agent.runtimes.cri import messages as cri
+from fairlead.agent.runtimes.cri import protobuf
+from fairlead.agent.runtimes.cri.messages import Method
+from fairlead.agent.runtimes.cri.specs import RUN
+
+
+class _Codec(CodecBase):
+    __content_subtype__ = "proto"
+
+    def encode(self, message: Any, message_type: Any) -> bytes:
+        return protobuf.encode(message)
+
+    def decode(self, data: bytes, message_type: Any) -> Any:
+        return protobuf.decode(data, message_type)
+
+
+@dataclass
+class TinyRuntime:
+    version: str = "1.0"
+    tells_events: bool = True
+    features: cri.RuntimeFeatures = field(default_factory=cri.RuntimeFeatures)
+    handlers: list[cri.RuntimeHandler] = field(default_factory=list)
+    #: By id: the state of a container of pod `u1`.
+    containers: dict[str, int] = field(default_factory=dict)
+    #: How often each call was made.
+    calls: Counter[str] = field(default_factory=Counter)
+    _listeners: list[asyncio.Queue[cri.ContainerEvent]] = field(default_factory=list)
+
+    def end(self, id_: str) -> None:
+        self.containers[id_] = cri.EXITED
+
+    def tell(self, id_: str, type_: int = cri.STOPPED_EVENT) -> None:
+        for listener in self._listeners:
+            listener.put_nowait(cri.ContainerEvent(container_id=id_, type=type_))
+
+    async def listened_to(self) -> None:
+        while not self._listeners:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+    def __mapping__(self) -> dict[str, Handler]:
+        return {
+            **self._unary(cri.VERSION, lambda _: self._version()),
+            **self._unary(cri.STATUS, lambda _: self._status()),
+            **self._unary(cri.LIST_SANDBOXES, lambda _: cri.ListPodSandboxResponse()),
+            **self._unary(cri.LIST, lambda _: self._list()),
+            **self._unary(cri.CONTAINER_STATUS, self._container),
+            **self._unary(cri.LIST_IMAGES, lambda _: cri.ListImagesResponse()),
+            **self._unary(cri.IMAGE_FS, lambda _: cri.ImageFsInfoResponse()),
+            cri.CONTAINER_EVENTS.path: Handler(self._events, Cardinality.UNARY_STREAM, cri.Nothing, cri.ContainerEvent),
+        }
+
+    def _unary(self, method: Method[Any, Any], answer: Any) -> dict[str, Handler]:
+        async def handle(stream: Stream[Any, Any]) -> None:
+            self.calls[method.path.rpartition("/")[2]] += 1
+            asked = await stream.recv_message()
+            await stream.send_message(answer(asked))
+
+        return {method.path: Handler(handle, Cardinality.UNARY_UNARY, method.asked, method.answer)}
+
+    async def _events(self, stream: Stream[cri.Nothing, cri.ContainerEvent]) -> None:
+        await stream.recv_message()
+        if not self.tells_events:
+            raise GRPCError(Status.UNIMPLEMENTED, "unknown method GetContainerEvents")
+        queue: asyncio.Queue[cri.ContainerEvent] = asyncio.Queue()
+        self._listeners.append(queue)
+        try:
+            while True:
+                await stream.send_message(await queue.get())
+        finally:
+            self._listeners.remove(queue)
+
+    def _version(self) -> cri.VersionResponse:
+        return cri.VersionResponse(runtime_name="tiny", runtime_version=self.version)
+
+    def _status(self) -> cri.StatusResponse:
+        return cri.StatusResponse(runtime_handlers=self.handlers, features=self.features)
+
+    def _list(self) -> cri.ListContainersResponse:
+        every = [cri.Container(id=id_, state=state) for id_, state in self.containers.items()]
+        return cri.ListContainersResponse(containers=every)
+
+    def _container(self, asked: cri.ContainerStatusRequest) -> cri.ContainerStatusResponse:
+        if (state := self.containers.get(asked.container_id)) is None:
+            raise GRPCError(Status.NOT_FOUND, "no such container")
+        status = cri.ContainerStatus(
+            id=asked.container_id,
+            metadata=cri.ContainerMetadata(name=asked.container_id),
+            state=state,
+            labels={"io.kubernetes.pod.uid": "u1"},
+            annotations={RUN: asked.container_id},
+        )
+        return cri.ContainerStatusResponse(status=status)
+
+
+@asynccontextmanager
+async def serving(runtime: TinyRuntime, socket: Path) -> AsyncIterator[None]:
+    server = Server([runtime], codec=_Codec())
+    await server.start(path=str(socket))
+    try:
+        yield
+    finally:
+        server.close()
+        await server.wait_closed()
