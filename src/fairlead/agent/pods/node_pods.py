@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from fairlead.agent.static_pods.mirrors import is_mirror
 from fairlead.agent.static_pods.static_pods import StaticPods
 from fairlead.api.builtin import PODS
-from fairlead.api.errors import NotFound
+from fairlead.api.errors import Conflict, Forbidden, NotFound
 from fairlead.api.objects import Obj
 from fairlead.api.pods import Pod
 from fairlead.api.verbs import Api, DeleteOptions, PatchType
@@ -51,11 +51,18 @@ class NodePods:
         self._informer.subscribe(changed)
 
     async def manifest(self, pod: Pod) -> Obj:
-        """NotFound if it is gone, also if another one has its name."""
+        """NotFound if it is gone, also if another one has its name.
+
+        An API server forbids a node to read pods that it does not know to be the node's, and so one of ours that has
+        just gone; Conflict then, for its deletion is on the way to us.
+        """
         if self._statics.is_here(pod):
             return self._statics.manifest(pod)
         meta = pod.metadata
-        manifest = (await self._api.get(PODS, meta.name, meta.namespace)).obj()
+        try:
+            manifest = (await self._api.get(PODS, meta.name, meta.namespace)).obj()
+        except Forbidden as refusal:
+            raise Conflict(refusal.message) from None
         if manifest["metadata"]["uid"] != meta.uid:
             raise NotFound(f"pod {meta.key} is another one by now")
         return manifest
