@@ -90,6 +90,8 @@ class Place:
         has_stdin: bool = False,
         has_tty: bool = False,
         mounts: Sequence[Mount] = (),
+        pod: str = "u1",
+        host_pid: bool = False,
     ) -> str:
         """The id of a container that has been started."""
         values = ContainerValues(
@@ -101,8 +103,8 @@ class Place:
             oom_score_adj=-997,
         )
         spec = ContainerSpec(
-            id=container_id("u1", name, 0),
-            pod_uid="u1",
+            id=container_id(pod, name, 0),
+            pod_uid=pod,
             name=name,
             attempt=0,
             image=IMAGE,
@@ -113,6 +115,7 @@ class Place:
             resources=values,
             log=self.log(name),
             mounts=mounts,
+            host_pid=host_pid,
             has_stdin=has_stdin,
             has_tty=has_tty,
             termination_message_path="/dev/termination-log",

@@ -194,8 +194,21 @@ def _probe(*command: str) -> Obj:
     return {"exec": {"command": list(command)}, "periodSeconds": 1}
 
 
+def test_of_many_who_come_at_once_one_makes_the_namespace_of_the_node(node: UserNode) -> None:
+    """The others are told that it has the folder, or find it clean."""
+    command = as_user(*fairlead_command("node", "reset"))
+    coming = [
+        subprocess.Popen(command, cwd=node.folder, env=environment(node.folder), stderr=subprocess.PIPE, text=True)
+        for _ in range(6)
+    ]
+    for each in coming:
+        said = each.communicate(timeout=60)[1]
+        assert each.returncode == 0 or "a node agent runs with" in said
+    assert processes(node.folder) == {}
+
+
 @pytest.mark.parametrize(
-    ("module", "count"), [pytest.param("runtimes", 12, marks=pytest.mark.slow), ("hostile_images", 5)]
+    ("module", "count"), [pytest.param("runtimes", 12, marks=pytest.mark.slow), ("hostile_containers", 12)]
 )
 def test_its_runtime_is_held_to_what_is_asked_of_it(node: UserNode, module: str, count: int) -> None:
     """The tests of other modules, in the world of a user."""

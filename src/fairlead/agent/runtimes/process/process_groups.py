@@ -23,7 +23,15 @@ from fairlead.agent.machine import meminfo
 from fairlead.agent.measuring.machine import ROOT
 from fairlead.agent.runtimes.oci.layout import Layout
 from fairlead.agent.runtimes.oci.records import keeper_of
-from fairlead.agent.runtimes.process.process_table import Memory, Process, descendants, memory_of, process_table
+from fairlead.agent.runtimes.process.process_table import (
+    Memory,
+    Process,
+    descendants,
+    memory_of,
+    namespace_of,
+    process_table,
+    rooted,
+)
 from fairlead.node.cgroups.containers import OOM_GROUP
 from fairlead.runtime.clock import now
 
@@ -92,7 +100,8 @@ class ProcessGroups(Cgroups):
                 del self._values[each]
                 self._most_cpu.pop(each, None)
             if gone:
-                self._keep()
+                with suppress(OSError):  # what is removed may be what fills the disk
+                    self._keep()
         return True
 
     def forget(self, id_: str) -> None:
@@ -120,7 +129,11 @@ class ProcessGroups(Cgroups):
             return {process.pid for container in self._within(path) for process in container.processes}
 
     def kill(self, path: str) -> bool:
+        """Also what a keeper has left that was killed itself."""
         found = self.processes(path)
+        with self._lock:
+            ids = {each.rpartition("/")[2] for each in self._values if _is_within(each, path)}
+            found.update(rooted(ids - self._looked().keys()))
         _kill(found)
         return bool(found)
 
@@ -230,24 +243,17 @@ class ProcessGroups(Cgroups):
 
 
 def _namespaces(table: Iterable[int]) -> Mapping[str, list[int]]:
-    """Who is in which namespace of processes: commands that were sent in come from elsewhere, but are in there."""
+    """Who sees which mounts, which no two containers share: commands that were sent in come from elsewhere, but see
+    those of the container. So does who was left alone in the processes of a pod, and has come to another parent."""
     found: dict[str, list[int]] = {}
     for pid in table:
-        found.setdefault(_namespace(pid), []).append(pid)
+        found.setdefault(namespace_of(pid, "mnt"), []).append(pid)
     return found
 
 
 def _own_namespaces(pids: Iterable[int]) -> set[str]:
     """Those of a container that are not the machine's."""
-    return {_namespace(pid) for pid in pids} - {"", _namespace(os.getpid())}
-
-
-def _namespace(pid: int) -> str:
-    """Empty for one that is not ours, or has ended."""
-    try:
-        return str(Path(f"/proc/{pid}/ns/pid").readlink())
-    except OSError:
-        return ""
+    return {namespace_of(pid, "mnt") for pid in pids} - {"", namespace_of(os.getpid(), "mnt")}
 
 
 def _has_limit(values: Mapping[str, str]) -> bool:
