@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +16,7 @@ from fairlead.agent.cgroups.hierarchies import hierarchies
 from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.cgroups.probes import least_oom_score_adj
 from fairlead.agent.runtime_choice import Ground, behind_cri, conmon, processes
-from fairlead.agent.runtimes.base import ContainerSpec, ContainerStatus, Runtime, SandboxSpec
+from fairlead.agent.runtimes.base import ContainerSpec, ContainerStatus, Mount, Runtime, SandboxSpec
 from fairlead.agent.runtimes.process.process_groups import ProcessGroups
 from fairlead.node.cgroups.containers import ContainerValues
 from fairlead.node.containers import container_id
@@ -82,7 +82,17 @@ class Place:
     def sandbox(self, uid: str = "u1") -> SandboxSpec:
         return SandboxSpec(uid=uid, namespace="ns", name="p", hostname="web-0", cgroup=self.pod, logs=self.folder)
 
-    async def run(self, name: str, *argv: str, memory: int = 0, has_stdin: bool = False, has_tty: bool = False) -> str:
+    async def run(
+        self,
+        name: str,
+        *argv: str,
+        memory: int = 0,
+        has_stdin: bool = False,
+        has_tty: bool = False,
+        mounts: Sequence[Mount] = (),
+        pod: str = "u1",
+        host_pid: bool = False,
+    ) -> str:
         """The id of a container that has been started."""
         values = ContainerValues(
             cpu_shares=2,
@@ -93,8 +103,8 @@ class Place:
             oom_score_adj=-997,
         )
         spec = ContainerSpec(
-            id=container_id("u1", name, 0),
-            pod_uid="u1",
+            id=container_id(pod, name, 0),
+            pod_uid=pod,
             name=name,
             attempt=0,
             image=IMAGE,
@@ -104,6 +114,8 @@ class Place:
             env={"GREETING": "hello"},
             resources=values,
             log=self.log(name),
+            mounts=mounts,
+            host_pid=host_pid,
             has_stdin=has_stdin,
             has_tty=has_tty,
             termination_message_path="/dev/termination-log",

@@ -48,6 +48,13 @@ def test_a_user_that_the_image_does_not_know(layers: list[Path], user: str, name
         image_user(layers, user)
 
 
+def test_an_id_that_is_none_is_nobody(layers: list[Path]) -> None:
+    (layers[1] / "etc/passwd").write_text(f"huge:x:{'9' * 5000}:0::/:/bin/sh\n")
+    for user in ("huge", "9" * 5000, f"0:{'9' * 5000}"):
+        with pytest.raises(RuntimeFailure, match="unable to find"):
+            image_user(layers, user)
+
+
 def test_a_passwd_that_leads_out_of_the_image_is_not_read(layers: list[Path], tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.write_text("evil:x:0:0::/:/bin/sh\n")

@@ -55,6 +55,27 @@ async def test_volumes_from_the_api(tmp_path: Path) -> None:
 
 @real_containers
 @in_loop
+async def test_nobody_in_a_container_changes_what_comes_from_the_api(tmp_path: Path) -> None:
+    async with real_node(tmp_path) as node:
+        await node.api.create(CONFIG_MAPS, {"metadata": {"name": "cm"}, "data": {"a": "A"}}, "default")
+        await node.api.create(SECRETS, {"metadata": {"name": "s"}, "stringData": {"a": "A"}}, "default")
+        labels = {"items": [{"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}}]}
+        volumes = [
+            {"name": "cm", "configMap": {"name": "cm"}},
+            {"name": "s", "secret": {"secretName": "s"}},
+            {"name": "down", "downwardAPI": labels},
+            {"name": "all", "projected": {"sources": [{"downwardAPI": labels}]}},
+        ]
+        mounts = [{"name": volume["name"], "mountPath": f"v/{volume['name']}"} for volume in volumes]
+        mounts.append({"name": "cm", "mountPath": "/v/part", "subPath": "a"})
+        script = "for at in cm/x s/x down/x all/x part; do { echo > /v/$at; } 2>/dev/null || echo refused; done"
+        await node.create(_task("writes", script, volumes, mounts))
+        await node.until("writes", is_phase("Succeeded"))
+        assert node.log("writes") == ["refused"] * 5
+
+
+@real_containers
+@in_loop
 async def test_the_environment(tmp_path: Path) -> None:
     async with real_node(tmp_path) as node:
         await node.api.create(CONFIG_MAPS, {"metadata": {"name": "cm"}, "data": {"a": "A"}}, "default")

@@ -127,7 +127,7 @@ async def kept(folder: Path, script: str) -> AsyncIterator[Path]:
     process = await asyncio.create_subprocess_exec(
         *(conmon, "--api-version", "1", "--cid", "c", "--cuuid", "c", "--name", "c", "--runtime", str(runtime)),
         *("--bundle", str(bundle), "--container-pidfile", str(folder / "pid"), "--exit-dir", str(folder)),
-        *("--log-path", f"k8s-file:{folder / '0.log'}", "--full-attach", "--stdin", "--sync"),
+        *("--log-path", f"k8s-file:{folder / '0.log'}", "--full-attach", "--stdin", "--leave-stdin-open", "--sync"),
     )
     async with asyncio.timeout(30):
         await there(bundle / "attach")

@@ -197,12 +197,27 @@ def _probe(*command: str) -> Obj:
     return {"exec": {"command": list(command)}, "periodSeconds": 1}
 
 
-@pytest.mark.slow
-def test_its_runtime_is_held_to_what_every_runtime_is(node: UserNode) -> None:
-    """The tests of `test_runtimes.py`, in the world of a user."""
+def test_of_many_who_come_at_once_one_makes_the_namespace_of_the_node(node: UserNode) -> None:
+    """The others are told that it has the folder, or find it clean."""
+    command = as_user(*fairlead_command("node", "reset"))
+    coming = [
+        subprocess.Popen(command, cwd=node.folder, env=environment(node.folder), stderr=subprocess.PIPE, text=True)
+        for _ in range(6)
+    ]
+    for each in coming:
+        said = each.communicate(timeout=60)[1]
+        assert each.returncode == 0 or "a node agent runs with" in said
+    assert processes(node.folder) == {}
+
+
+@pytest.mark.parametrize(
+    ("module", "count"), [pytest.param("runtimes", 12, marks=pytest.mark.slow), ("hostile_containers", 12)]
+)
+def test_its_runtime_is_held_to_what_is_asked_of_it(node: UserNode, module: str, count: int) -> None:
+    """The tests of other modules, in the world of a user."""
     where = ["--rootdir", str(TESTS.parent), "-c", str(TESTS.parent / "pyproject.toml"), "-p", "no:cacheprovider"]
-    tests = [fairlead_command()[0], "-m", "pytest", *where, "-n", "0", str(TESTS / "agent" / "test_runtimes.py")]
+    tests = [fairlead_command()[0], "-m", "pytest", *where, "-n", "0", str(TESTS / "agent" / f"test_{module}.py")]
     env = {**environment(node.folder), WORLD: "1", "PYTEST_DEBUG_TEMPROOT": str(node.folder)}
     command = as_user("unshare", "--user", "--mount", "--map-root-user", *tests)
     done = subprocess.run(command, cwd=node.folder, env=env, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0 and "12 passed" in done.stdout, done.stdout[-3000:] + done.stderr[-1000:]
+    assert done.returncode == 0 and f"{count} passed" in done.stdout, done.stdout[-3000:] + done.stderr[-1000:]

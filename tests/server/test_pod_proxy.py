@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -90,6 +91,85 @@ def test_a_websocket_of_a_pod_goes_through() -> None:
             async with world.client.ws_connect(url, headers={"Authorization": "Bearer secret"}) as socket:
                 await socket.send_str("hello")
                 assert await socket.receive_str() == "/socket?a=b hello"
+
+    within(steps)
+
+
+@asynccontextmanager
+async def saying(address: str, *packets: bytes) -> AsyncIterator[int]:
+    """A server that says that, whatever it is asked, and its port."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        for packet in packets:
+            writer.write(packet)
+            await writer.drain()
+            await asyncio.sleep(0.05)  # each arrives by itself
+        writer.close()
+
+    server = await asyncio.start_server(answer, address, 0)
+    async with server:
+        yield server.sockets[0].getsockname()[1]
+
+
+WISH = {"Connection": "Upgrade", "Upgrade": "websocket"}
+
+
+@pytest.mark.parametrize(
+    ("packets", "headers", "code", "text"),
+    [
+        ([b"HTTP/1.1 299 Odd\r\nContent-Length: 2\r\n\r\nok"], {}, 299, "ok"),
+        ([b"HTTP/1.1 999 Odd\r\nContent-Length: 2\r\n\r\nok"], WISH, 999, "ok"),
+        ([b"HTTP/1.1 200 OK\r\nContent-Length : 5\r\n\r\nhello"], {}, 503, "malformed MIME header line"),
+        ([b"HTTP/1.1 200 OK\r\nTransfer-Encoding : chunked\r\n\r\n0\r\n\r\n"], {}, 503, "malformed MIME header line"),
+        ([b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n"], {}, 503, r"tried to switch protocol \"x\" when"),
+        ([b"HTTP/1.0 404 Not Found\r\n\r\n", b"no", b"pe"], WISH, 404, "nope"),
+        ([b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno"], WISH, 403, "no"),
+        ([b"HTTP/1.1 403 Forbidden\r\nContent-Length: 9\r\n\r\nno"], WISH, 500, "EOF"),
+        (
+            [b"HTTP/1.1 403 A\r\nContent-Length: 2\r\n\r\nnoHTTP/1.1 200 B\r\nContent-Length: 3\r\n\r\nyes"],
+            WISH,
+            403,
+            "no",
+        ),
+    ],
+)
+def test_whatever_a_pod_says_is_one_whole_answer(
+    packets: list[bytes], headers: dict[str, str], code: int, text: str
+) -> None:
+    address = own_address()
+
+    async def steps(world: World) -> None:
+        async with saying(address, *packets) as port:
+            await pod(world, address, port)
+            async with world.client.get(f"{world.url}{SPACE}/pods/web/proxy/x", headers=headers) as response:
+                said = await response.text()
+                assert response.status == code and (said == text if code != 503 and code != 500 else text in said)
+            assert "gitVersion" in await world.ask("/version")
+
+    within(steps)
+
+
+def test_who_leaves_before_a_pod_agrees_leaves_nothing_open() -> None:
+    address = own_address()
+
+    async def steps(world: World) -> None:
+        began, ended = asyncio.Event(), asyncio.Event()
+
+        async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            began.set()
+            await reader.read()
+            ended.set()
+            writer.close()
+
+        async with await asyncio.start_server(silent, address, 0) as server:
+            await pod(world, address, server.sockets[0].getsockname()[1])
+            asking = asyncio.create_task(world.ask(f"{SPACE}/pods/web/proxy/x", headers=WISH))
+            await began.wait()
+            asking.cancel()
+            async with asyncio.timeout(10):
+                await ended.wait()
 
     within(steps)
 

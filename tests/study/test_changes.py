@@ -174,6 +174,11 @@ def test_a_pool_that_shrinks_at_once_keeps_the_nodes_that_have_pods(tmp_path: Pa
         (CHANGE + "- scale: {name: web}\n", "line 4: scale: Object missing required field `replicas`"),
         (CHANGE + "- upgrade: {selector: x, by: 120%}\n", "'120%' is no percentage"),
         (CHANGE.replace("v1alpha1", "v7"), "line 1: apiVersion"),
+        (CHANGE.replace("steps:", "metadata: [x]\nsteps:") + "- drain: a\n", "line 3: metadata of a Change must be"),
+        (CHANGE.replace("steps:", "metadata: {name: [x]}\nsteps:") + "- drain: a\n", "line 3: metadata of a Change"),
+        (CHANGE + "- set: deployment/x\n", "line 4: set: 'deployment/x' sets nothing"),
+        (CHANGE + "- addNodes: {count: 1, cpu: '-1', memory: 1Gi}\n", "line 4: addNodes: cpu of a node: '-1' is not"),
+        ("apiVersion: 5\nkind: Change\nsteps: []\n", "line 1: metadata of Change must be a mapping"),
         ("kind: 7\n", "every document needs a kind"),
         ("a: [\n", "did not find"),
         ("", "changes nothing"),
@@ -193,6 +198,8 @@ def test_a_file_that_is_no_change_is_refused_with_its_line(tmp_path: Path, text:
         ("delete: {kind: gizmo, name: x}", "no kind 'gizmo' is served here"),
         ("set: quota/default/requests.cpu=1", "namespace 'default' has no ResourceQuota"),
         ("set: deployment/default/web/spec.strategyy.x=1", "Deployment 'web' has no 'strategyy'"),
+        ("set: deployment/default/web/spec.replicas=[", "'[' is no value: yaml: line 1"),
+        ("set: weight/team=6", "there are no weights: nothing divides this cluster"),
         ("cordon: {selector: pool=none}", "no node has the labels 'pool=none'"),
         ("apply: {apiVersion: v1, kind: Pod, metadata: {name: X}, spec: {containers: []}}", "is refused"),
     ],
@@ -202,3 +209,10 @@ def test_a_step_that_refers_to_nothing_is_refused_with_its_line(tmp_path: Path, 
     with pytest.raises(ChangeError, match=r"change\.yaml, line 4: ") as refused:
         played(objects, change(tmp_path, CHANGE + f"- {step}\n"))
     assert problem in str(refused.value)
+
+
+def test_however_many_manifests_a_file_has_each_knows_its_line(tmp_path: Path) -> None:
+    """3,000 took minutes when the whole file was taken apart for each."""
+    manifest = "kind: ConfigMap\nmetadata: {name: c, annotations: [x]}\n"
+    read = change(tmp_path, f"---\n{manifest}" * 3000)
+    assert [step.origin.line for step in read.steps] == list(range(2, 9002, 3))

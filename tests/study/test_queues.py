@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fairlead.api.objects import Obj
 from fairlead.study.queues.reading import queues_of
@@ -121,6 +123,52 @@ def test_the_tree_of_yunikorn_becomes_groups_and_its_leaves_namespaces() -> None
     }
     assert "partition default: placement rules could not be mapped" in notes
     assert "queue data.spark: maxapplications could not be mapped" in notes
+
+
+_NONSENSE: tuple[Any, ...] = (
+    "x",
+    7,
+    -1,
+    1e400,
+    "1e30",
+    None,
+    [],
+    ["x"],
+    {},
+    {"name": ["x"]},
+    [[{"name": 5}]],
+    [{"queues": 5}],
+)
+_KINDS = {
+    "kueue.x-k8s.io/v1beta1": ("Cohort", "ClusterQueue", "LocalQueue"),
+    "scheduling.volcano.sh/v1beta1": ("Queue", "PodGroup"),
+}
+_FIELDS = (
+    *("parentName", "cohort", "fairSharing", "resourceGroups", "clusterQueue"),
+    *("parent", "weight", "guarantee", "capability", "queue"),
+)
+
+
+@given(st.data())
+def test_whatever_queues_say_something_is_made_of_them(data: st.DataObject) -> None:
+    """A dump may be anybody's: what makes no sense is as if it were not said."""
+    nonsense = st.sampled_from(_NONSENSE)
+    deep = st.one_of(nonsense, st.fixed_dictionaries({"flavors": nonsense, "resource": nonsense, "weight": nonsense}))
+    spec = st.one_of(nonsense, st.dictionaries(st.sampled_from(_FIELDS), st.one_of(deep, st.lists(deep, max_size=2))))
+    meta = st.one_of(st.just({"name": "a", "namespace": "b"}), st.just({}), st.fixed_dictionaries({"name": nonsense}))
+    objects = [
+        {"apiVersion": version, "kind": kind, "metadata": data.draw(meta), "spec": data.draw(spec)}
+        for version, kinds in _KINDS.items()
+        for kind in kinds
+    ]
+    tree = st.one_of(nonsense, st.fixed_dictionaries({"name": nonsense, "queues": deep, "resources": deep}))
+    document = {"partitions": data.draw(st.one_of(nonsense, st.lists(st.fixed_dictionaries({"queues": tree}))))}
+    text = data.draw(st.one_of(nonsense, st.just(yaml.safe_dump(document))))
+    meta_of_map = {"name": "yunikorn-configs"}
+    objects.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta_of_map, "data": {"queues.yaml": text}})
+    objects.append({"apiVersion": "v1", "kind": "Namespace", "metadata": data.draw(meta)})
+    found, _ = queues_of(objects)
+    assert all(isinstance(obj["metadata"]["name"], str) for obj in found)
 
 
 def test_a_dump_without_queues_has_none() -> None:

@@ -62,6 +62,8 @@ def test_rules_are_judged(tmp_path: Path, text: str, is_met: bool) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
+        ("- waiting: nan", "line 2: waiting: 'nan' is not a number"),
+        ("- cpuRequested: {atMost: 1e999%}", "line 2: cpuRequested: '1e999%' is not a number"),
         ("- longestwait: 5m", "line 2: unknown figure 'longestwait'"),
         ("- longestWait: soon", "line 2: longestWait: 'soon' is not a duration"),
         ("- {of: {team: x}, waiting: 0}", "line 2: of: takes namespace and priority"),

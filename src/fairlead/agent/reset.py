@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import time
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -37,10 +38,13 @@ class Removed(NamedTuple):
 
 
 def reset(root: Path) -> Removed:
-    """InUse if an agent runs; OSError and RuntimeFailure for what is refused, after which it may be tried again."""
+    """InUse if an agent runs; OSError and RuntimeFailure for what is refused, after which it may be tried again.
+
+    Of a node without root only without other threads.
+    """
     if not root.is_dir():
         return Removed(0, 0)
-    if user_namespace.is_here(root):
+    if user_namespace.is_here(root) or os.geteuid() != 0:
         return _reset_of_user(root)
     with held(root):
         layout, cgroups = Layout(root), Cgroups(hierarchies())
@@ -55,8 +59,9 @@ def reset(root: Path) -> Removed:
 
 
 def _reset_of_user(root: Path) -> Removed:
-    """Of a node without root, whose user namespace this process has entered; that ends as well."""
+    """Of a node without root, whose user namespace this process enters; that ends as well."""
     with held(root):
+        user_namespace.enter(root)
         layout = Layout(root)
         layout.make()
         found = Removed(len(sandbox_records(layout)), len(container_records(layout)))

@@ -91,7 +91,8 @@ def _document(path: Path, kind: str) -> Obj:
 
 def namespaces_of(coming: Iterable[Arrival], imported: Iterable[Obj]) -> list[Obj]:
     """The namespaces of pods that arrive, as far as nothing else makes them."""
-    there = {metadata(obj).get("name") for obj in imported if obj["kind"] == "Namespace"} | {"default", "kube-system"}
+    there = {str(metadata(obj).get("name")) for obj in imported if obj["kind"] == "Namespace"}
+    there |= {"default", "kube-system"}
     names = {metadata(arrival.obj).get("namespace", "default") for arrival in coming}
     return [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in sorted(names - there)]
 

@@ -151,9 +151,10 @@ def run(
         others = _Others(ClusterNetwork(cluster_network), network, storage)
     with explained():
         try:
-            if kind is RuntimeKind.PROCESS:
-                enter_user_namespace(settings.root)
-            run_loop(_be(access, settings, others, kind))
+            with held(settings.root):
+                if kind is RuntimeKind.PROCESS:
+                    enter_user_namespace(settings.root)
+                run_loop(_be(access, settings, others, kind))
         except StartupError as refusal:
             raise refused(refusal) from None
         except (InUse, NoCgroups, RuntimeFailure) as problem:
@@ -176,8 +177,6 @@ def reset(root: Path) -> None:
         raise WrongUsage(f"{folder} is the node of another user: reset it as that one")
     with explained():
         try:
-            if is_of_user and folder.exists():
-                user_namespace.enter(folder)
             removed = remove_everything(folder)
         except (InUse, NoCgroups, RuntimeFailure) as problem:
             raise Failure(str(problem)) from None
@@ -203,22 +202,21 @@ async def _api_of(access: Access | None, name: str) -> AsyncIterator[HttpApi | N
 
 
 async def _be(access: Access, settings: AgentSettings, others: _Others, kind: RuntimeKind) -> None:
-    with held(settings.root):
-        async with (
-            HttpApi(access, user_agent="fairlead-node") as api,
-            _api_of(others.network, "fairlead-network") as network_api,
-            _api_of(others.storage, "fairlead-local-path") as storage_api,
-        ):
-            chosen = _networking(kind, settings, others.network_kind, network_api)
-            cgroups = ProcessGroups(settings.root) if kind is RuntimeKind.PROCESS else None
-            agent = NodeAgent(api, settings, _runtimes(kind, settings.root), chosen, storage_api, cgroups)
-            said = asyncio.create_task(_say(agent, settings, access))
-            try:
-                await serve(agent.run, None)
-            finally:
-                said.cancel()
-        if kind is RuntimeKind.PROCESS and agent.is_empty:
-            user_namespace.end(settings.root)
+    async with (
+        HttpApi(access, user_agent="fairlead-node") as api,
+        _api_of(others.network, "fairlead-network") as network_api,
+        _api_of(others.storage, "fairlead-local-path") as storage_api,
+    ):
+        chosen = _networking(kind, settings, others.network_kind, network_api)
+        cgroups = ProcessGroups(settings.root) if kind is RuntimeKind.PROCESS else None
+        agent = NodeAgent(api, settings, _runtimes(kind, settings.root), chosen, storage_api, cgroups)
+        said = asyncio.create_task(_say(agent, settings, access))
+        try:
+            await serve(agent.run, None)
+        finally:
+            said.cancel()
+    if kind is RuntimeKind.PROCESS and agent.is_empty:
+        user_namespace.end(settings.root)
     if kept := agent.running_containers:
         click.echo(f"Stopped. {counted(kept, 'container')} run on; fairlead node reset would end them.")
 

@@ -11,6 +11,7 @@ expect:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import Any, Final
 from fairlead.golang import yaml as goyaml
 from fairlead.sim.durations import seconds_of, span
 from fairlead.study.changes.errors import ChangeError, Origin
-from fairlead.study.changes.lines import line_of
+from fairlead.study.changes.lines import Lines
 from fairlead.study.figures import DURATIONS, FIGURES, OF_CLUSTER, PARTS, WHOLE, Scope, namespaces
 from fairlead.study.outcome import Outcome
 
@@ -59,8 +60,10 @@ def read_rules(path: Path) -> list[Rule]:
     except ValueError as problem:
         raise ChangeError(Origin(str(path)), str(problem)) from None
 
+    lines = Lines(text)
+
     def error(problem: str, *way: str | int) -> ChangeError:
-        return ChangeError(Origin(str(path), line_of(text, 0, way)), problem)
+        return ChangeError(Origin(str(path), lines.of(0, way)), problem)
 
     entries = document.get("expect") if isinstance(document, dict) else None
     if not isinstance(entries, list) or not entries:
@@ -77,7 +80,7 @@ def read_rules(path: Path) -> list[Rule]:
         except ValueError as problem:
             raise error(str(problem), "expect", index, "of") from None
         for word in figures:
-            origin = Origin(str(path), line_of(text, 0, ("expect", index, word)))
+            origin = Origin(str(path), lines.of(0, ("expect", index, word)))
             try:
                 found.append(_rule(word, entry, scope, origin))
             except ValueError as problem:
@@ -111,9 +114,11 @@ def _number(word: str, value: Any) -> float:
     try:
         if word in DURATIONS:
             return seconds_of(text)
-        if word in PARTS and text.endswith("%"):
-            return float(text[:-1]) / 100
-        return float(text)
+        is_part = word in PARTS and text.endswith("%")
+        found = float(text[:-1]) / 100 if is_part else float(text)
+        if not math.isfinite(found):
+            raise ValueError
+        return found
     except ValueError:
         form = "a duration such as 5m" if word in DURATIONS else "a number"
         raise ValueError(f"{word}: {text!r} is not {form}") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import subprocess
+import tarfile
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -270,6 +271,22 @@ def test_nothing_lies_outside_however_it_is_named(entries: list[Entry], tmp_path
 def test_hostile_members_are_refused(entries: list[Entry], why: str, tmp_path: Path) -> None:
     with pytest.raises(BadImage, match=why):
         unpack_flat(tmp_path, [layer(*entries)])
+
+
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [
+        (Entry("a\0b" + "x" * 200), "has a zero in it"),
+        (link("a", "b\0" + "x" * 200), "has a zero in it"),
+        (Entry("a", xattrs={"user.a\0b": "x"}), "has a zero in it"),
+        (Entry("a", kind="chr", device=(1 << 40, 0)), "devmajor 1099511627776 is too large"),
+        (Entry("a", kind="chr", device=(0, 1 << 31)), "devminor 2147483648 is too large"),
+    ],
+)
+def test_what_no_file_system_can_be_asked_for_is_refused(entry: Entry, why: str, tmp_path: Path) -> None:
+    data = layer(entry, form=tarfile.GNU_FORMAT if entry.kind == "chr" else tarfile.PAX_FORMAT)
+    with pytest.raises(BadImage, match=why):
+        unpack_flat(tmp_path, [data])
 
 
 def test_whiteouts_take_nothing_outside(tmp_path: Path) -> None:

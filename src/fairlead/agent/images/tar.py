@@ -19,6 +19,7 @@ _BLOCK: Final = 512
 _XATTR: Final = b"SCHILY.xattr."
 _EARLIEST, _LATEST = -(2**31), 2**34  # seconds that file systems keep
 _MOST_OWNER: Final = 2**32 - 1
+_MOST_DEVICE: Final = 2**31 - 1
 
 
 class Kind(enum.Enum):
@@ -162,7 +163,11 @@ def _member(header: bytes, extended: Mapping[bytes, bytes]) -> Member:
         kind = Kind.FOLDER  # as archives before POSIX say it
     number = _Numbers(header, extended)
     is_device = kind in (Kind.CHARACTER_DEVICE, Kind.BLOCK_DEVICE)
-    device = (_number(header[329:337], "devmajor"), _number(header[337:345], "devminor")) if is_device else (0, 0)
+    device = (_device(header[329:337], "devmajor"), _device(header[337:345], "devminor")) if is_device else (0, 0)
+    link = extended.get(b"linkpath", _string(header[157:257]))
+    xattrs = {key[len(_XATTR) :]: value for key, value in extended.items() if key.startswith(_XATTR)}
+    if any(b"\0" in text for text in (name, link, *xattrs)):
+        raise BadImage(f"the archive is damaged: a name of {_string(name)[:40]!r} has a zero in it")
     return Member(
         name=_text(name),
         kind=kind,
@@ -171,9 +176,9 @@ def _member(header: bytes, extended: Mapping[bytes, bytes]) -> Member:
         gid=number(b"gid", slice(116, 124), _MOST_OWNER),
         size=number(b"size", slice(124, 136), 2**62) if kind is Kind.FILE else 0,
         mtime_ns=_mtime_ns(extended.get(b"mtime"), header),
-        link=_text(extended.get(b"linkpath", _string(header[157:257]))),
+        link=_text(link),
         device=device,
-        xattrs={_text(key[len(_XATTR) :]): value for key, value in extended.items() if key.startswith(_XATTR)},
+        xattrs={_text(key): value for key, value in xattrs.items()},
     )
 
 
@@ -216,6 +221,13 @@ def _number(field: bytes, what: str) -> int:
         found = int(digits or b"0", 8)
     if found < 0 and what != "mtime":
         raise BadImage(f"the archive is damaged: its {what} is negative")
+    return found
+
+
+def _device(field: bytes, what: str) -> int:
+    found = _number(field, what)
+    if found > _MOST_DEVICE:
+        raise BadImage(f"the archive is damaged: its {what} {found} is too large")
     return found
 
 

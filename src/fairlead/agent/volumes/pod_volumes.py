@@ -55,6 +55,7 @@ class PodVolumes:
                 elif files is None:
                     await asyncio.to_thread(self._make, volume, content.owner)
                 else:
+                    self._read_only.add(volume["name"])  # a symlink of a container's would lead what is written out
                     folder, stamp = self._folder(volume), micro_timestamp().replace(":", "_")
                     await asyncio.to_thread(self._make_in_memory, folder, 0)
                     await asyncio.to_thread(write_payload, folder, files, stamp, content.owner)
@@ -76,7 +77,8 @@ class PodVolumes:
             propagation = _PROPAGATION.get(mount.get("mountPropagation") or "", "rprivate")
             is_read_only = bool(mount.get("readOnly")) or mount["name"] in self._read_only
             below = mount.get("recursiveReadOnly") or "Disabled"
-            found.append(Mount(source, mount["mountPath"], is_read_only, below != "Disabled", propagation))
+            target = str(Path("/", mount["mountPath"]))  # also of a relative one
+            found.append(Mount(source, target, is_read_only, below != "Disabled", propagation))
         return found
 
     def path(self, name: str) -> Path | None:

@@ -29,6 +29,11 @@ def framing(length: int | None, version: str) -> tuple[bytes, bytes]:
     return (b"transfer-encoding", b"chunked") if version == "1.1" else (b"connection", b"close")
 
 
+def _odd_status_line(code: int) -> bytes:
+    """Of one that others have made up, in Go's words."""
+    return f"HTTP/1.1 {code} status code {code}\r\n".encode()
+
+
 @lru_cache(maxsize=4)
 def _date_line(second: int) -> bytes:
     """The Date header, which Go sends with every answer."""
@@ -154,7 +159,7 @@ class Exchange:
             self._answered(self)
 
     def _composed(self, code: int, headers: list[tuple[bytes, bytes]]) -> bytes:
-        parts = [_STATUS_LINES[code], _date_line(int(now()))]
+        parts = [_STATUS_LINES.get(code) or _odd_status_line(code), _date_line(int(now()))]
         for name, value in headers:
             if b"\r" in value or b"\n" in value:
                 raise ValueError(f"a header must be one line: {name!r}")

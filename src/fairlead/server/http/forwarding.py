@@ -10,12 +10,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 from fairlead.client.calls import Body, why
+from fairlead.golang.quoting import go_quote
 from fairlead.runtime.http.exchange import framing
 from fairlead.runtime.http.pieces import Pace
 from fairlead.runtime.http.protocol import TRANSPORT
@@ -37,6 +39,8 @@ _KEPT_BACK_PREFIXES: Final = (b"impersonate-", b"x-remote-")
 _MADE_ANEW: Final = frozenset(b"audit-id content-length date".split())
 _LOOK_SECONDS: Final = 5.0
 _BODILESS: Final = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
+#: A name with anything else may be one to whoever reads the answer, and none here: `content-length `.
+_is_name: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+").fullmatch
 
 #: Opens the way to the other server, given the headers of the request and its body.
 Opening = Callable[[list[tuple[str, str]], Body], AbstractAsyncContextManager["aiohttp.ClientResponse"]]
@@ -173,6 +177,7 @@ async def _relay(
 
 async def _begin(request: Request, response: aiohttp.ClientResponse, revise: Revision | None) -> None:
     """Send the head."""
+    _check(response)
     headers = list(_returned((name.lower(), value) for name, value in response.raw_headers))
     headers = (revise(headers) if revise is not None else headers) + request.headers_out
     if response.status not in _BODILESS:
@@ -183,6 +188,19 @@ async def _begin(request: Request, response: aiohttp.ClientResponse, revise: Rev
     await request.send({"type": "http.response.start", "status": response.status, "headers": headers})
     await request.send({"type": "http.response.body", "body": b"", "more_body": True})
     request.on_begun()
+
+
+def _check(response: aiohttp.ClientResponse) -> None:
+    """What the client would take for the end of HTTP, or where the answer ends, is said here alone."""
+    if response.status == HTTPStatus.SWITCHING_PROTOCOLS:
+        protocol = go_quote(response.headers.get("Upgrade", ""))
+        raise Unreachable(f'backend tried to switch protocol {protocol} when "" was requested')
+    if response.status < HTTPStatus.OK:
+        raise Unreachable("net/http: HTTP/1.x transport connection broken: malformed HTTP status code")
+    for name, _ in response.raw_headers:
+        if not _is_name(name):
+            line = go_quote(name.decode("latin-1"))
+            raise Unreachable(f"net/http: HTTP/1.x transport connection broken: malformed MIME header line: {line}")
 
 
 def _length(response: aiohttp.ClientResponse) -> int | None:

@@ -11,7 +11,8 @@ import re
 import ssl
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, Final
+from http import HTTPStatus
+from typing import Any, Final, TypeVar
 
 import httptools
 
@@ -24,7 +25,8 @@ from fairlead.server.http.forwarding import forwarded
 from fairlead.server.http.request import Request
 from fairlead.server.nodes.kubelets import Kubelet, Kubelets
 
-_SWITCHED: Final = 101
+_PLAIN_TEXT: Final = "text/plain; charset=utf-8"
+_MALFORMED: Final = "malformed HTTP response"
 _MOST_HEAD_BYTES: Final = 64 << 10
 _MOST_REFUSAL_BYTES: Final = 64 << 10
 #: How long the other server may take to be there, and to agree or refuse.
@@ -33,6 +35,8 @@ _ANSWER_SECONDS: Final = 30.0
 #: The protocols for which a connection is handed over. Who wishes for another one (`h2c`) is answered in this one.
 _HANDED_OVER: Final = ("websocket", "SPDY/3.1")
 _ENDS_LINE: Final = re.compile("[\x00\r\n]").search
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,17 +88,17 @@ class Tunnels:
         _check_bodiless(request)
         head = _head(request, upgrade, destination)
         try:
-            backend = Connection(*await destination.connect())
+            backend = Connection(*await _while_there(request, destination.connect()))
         except OSError as error:
             raise InternalError(f"error dialing backend: {_why(destination.address, error)}") from None
         try:
             await backend.write(head)
-            answer = await _first_answer(backend)
-            if answer.code != _SWITCHED:
+            answer = await _while_there(request, _first_answer(backend))
+            if answer.code != HTTPStatus.SWITCHING_PROTOCOLS:
                 return Answer(answer.code, bytes(answer.body), answer.media_type)
             request.is_streamed = True
             if request.audit is not None:
-                request.audit.answers_code(_SWITCHED)
+                request.audit.answers_code(HTTPStatus.SWITCHING_PROTOCOLS)
             request.on_begun()
             client = Connection(*upgrade.take())
             await client.write(answer.raw)
@@ -127,6 +131,25 @@ class Tunnels:
             self._open.difference_update(tasks)
 
 
+async def _while_there(request: Request, doing: Awaitable[_T]) -> _T:
+    """What comes of it. ConnectionError: nobody waits for that any more."""
+    task, leaving = asyncio.ensure_future(doing), asyncio.create_task(_until_gone(request))
+    try:
+        await asyncio.wait([task, leaving], return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        raise ConnectionError("the client has gone")
+    finally:
+        task.cancel()
+        leaving.cancel()
+        await asyncio.gather(task, leaving, return_exceptions=True)
+
+
+async def _until_gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
 def _check_bodiless(request: Request) -> None:
     """What nobody has read would be taken for the other protocol."""
     headers, is_unread = request.headers, request.has_unread_body or request.method in ("GET", "HEAD")
@@ -147,18 +170,15 @@ def _head(request: Request, upgrade: Upgrade, destination: Destination) -> bytes
 
 
 class _Answer:
-    """The head of an answer, and its body if it is a refusal."""
+    """The head of an answer, and its body if it is a refusal. What comes before it (`100 Continue`) is none."""
 
     def __init__(self) -> None:
         self._parser = httptools.HttpResponseParser(self)
         self.raw = b""
+        self.code = 0
         self.body = bytearray()
-        self.media_type = "text/plain; charset=utf-8"
-        self.is_complete = False
-
-    @property
-    def code(self) -> int:
-        return int(self._parser.get_status_code())
+        self.media_type = _PLAIN_TEXT
+        self.is_complete = self._has_length = False
 
     def feed(self, data: bytes) -> None:
         if len(self.raw) + len(data) > _MOST_HEAD_BYTES + _MOST_REFUSAL_BYTES:
@@ -169,21 +189,41 @@ class _Answer:
         except httptools.HttpParserUpgrade:
             self.is_complete = True
         except httptools.HttpParserError:
-            raise ConnectionError("malformed HTTP response") from None
+            if not self.is_complete:
+                raise ConnectionError(_MALFORMED) from None
+
+    def end(self) -> None:
+        """The other server has said all: of a body without a length that is its end."""
+        if self.code < HTTPStatus.OK or self._has_length:
+            raise ConnectionError("EOF")
+        self.is_complete = True
+
+    def on_message_begin(self) -> None:
+        if not self.is_complete:
+            self.media_type, self._has_length = _PLAIN_TEXT, False
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if name.lower() == b"content-type":
+        if self.is_complete:
+            return
+        name = name.lower()
+        if name == b"content-type":
             self.media_type = value.decode("latin-1")
+        self._has_length = self._has_length or name in (b"content-length", b"transfer-encoding")
 
     def on_headers_complete(self) -> None:
-        if self.code == _SWITCHED:
-            self.is_complete = True
+        if self.is_complete:
+            return
+        self.code = int(self._parser.get_status_code())
+        if self.code < HTTPStatus.CONTINUE:
+            raise ConnectionError(_MALFORMED)
+        self.is_complete = self.code == HTTPStatus.SWITCHING_PROTOCOLS
 
     def on_body(self, body: bytes) -> None:
-        self.body += body
+        if not self.is_complete:
+            self.body += body
 
     def on_message_complete(self) -> None:
-        self.is_complete = True
+        self.is_complete = self.is_complete or self.code >= HTTPStatus.OK
 
 
 async def _first_answer(backend: Connection) -> _Answer:
@@ -191,10 +231,10 @@ async def _first_answer(backend: Connection) -> _Answer:
     answer = _Answer()
     async with asyncio.timeout(_ANSWER_SECONDS):
         while not answer.is_complete:
-            data = await backend.read()
-            if not data:
-                raise ConnectionError("EOF")
-            answer.feed(data)
+            if data := await backend.read():
+                answer.feed(data)
+            else:
+                answer.end()
     return answer
 
 

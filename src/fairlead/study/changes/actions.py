@@ -11,7 +11,7 @@ from fairlead.api.objects import Obj
 from fairlead.api.verbs import PatchType
 from fairlead.sim.node_settings import KUBELET_CONFIG
 from fairlead.study.changes.changed_cluster import ChangedCluster
-from fairlead.study.changes.settings import set_value
+from fairlead.study.changes.settings import set_value, split
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
@@ -103,6 +103,9 @@ class Set(Action):
     @property
     def text(self) -> str:
         return f"set {self.value}"
+
+    def __post_init__(self) -> None:
+        split(self.value)
 
     async def run(self, cluster: ChangedCluster) -> None:
         await set_value(self.value, cluster)

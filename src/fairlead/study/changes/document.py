@@ -22,8 +22,9 @@ from fairlead.sim.durations import seconds_of
 from fairlead.sim.usage.objects import GROUP, VERSION
 from fairlead.study.changes.actions import Action, Apply
 from fairlead.study.changes.errors import ChangeError, Origin
-from fairlead.study.changes.lines import line_of
+from fairlead.study.changes.lines import Lines
 from fairlead.study.changes.table import ACTIONS
+from fairlead.study.reading import mapping_at
 
 KIND: Final = "Change"
 AT: Final = PREFIX + "at"
@@ -59,16 +60,17 @@ def read_change(path: Path) -> Change:
         documents = list(goyaml.strict_documents(text))
     except ValueError as problem:
         raise ChangeError(Origin(str(path)), str(problem)) from None
+    lines = Lines(text)
     for number, document in enumerate(documents):
         if document is None:
             continue
-        reader = _Reader(path, text, number)
+        reader = _Reader(path, lines, number)
         if not isinstance(document, dict) or not isinstance(document.get("kind"), str):
             raise reader.error("every document needs a kind: a manifest, or kind: Change with steps")
-        if document["kind"] == KIND and document.get("apiVersion", "").startswith(GROUP):
+        if document["kind"] == KIND and str(document.get("apiVersion", "")).startswith(GROUP):
             if document["apiVersion"] != f"{GROUP}/{VERSION}":
                 raise reader.error(f"apiVersion: {document['apiVersion']!r} is not {GROUP}/{VERSION}", "apiVersion")
-            name = (document.get("metadata") or {}).get("name") or name
+            name = reader.name(document) or name
             scheduler = reader.scheduler(document) or scheduler
             steps += reader.steps(document)
         else:
@@ -86,14 +88,21 @@ def step_of(origin: Origin, word: str, value: Any, at: float = 0.0) -> Step:
 class _Reader:
     """One document of a file."""
 
-    def __init__(self, path: Path, text: bytes, number: int) -> None:
-        self._path, self._text, self._number = path, text, number
+    def __init__(self, path: Path, lines: Lines, number: int) -> None:
+        self._path, self._lines, self._number = path, lines, number
 
     def error(self, problem: str, *path: str | int) -> ChangeError:
         return ChangeError(self._origin(path), problem)
 
     def _origin(self, path: Sequence[str | int]) -> Origin:
-        return Origin(str(self._path), line_of(self._text, self._number, path))
+        return Origin(str(self._path), self._lines.of(self._number, path))
+
+    def name(self, document: Obj) -> str:
+        meta = document.get("metadata") or {}
+        found = meta.get("name") or "" if isinstance(meta, dict) else None
+        if not isinstance(found, str):
+            raise self.error("metadata of a Change must be a mapping with a name", "metadata")
+        return found
 
     def scheduler(self, document: Obj) -> Configuration | None:
         for field_ in document:
@@ -134,8 +143,7 @@ class _Reader:
 
     def manifests(self, document: Obj) -> Iterator[Step]:
         for obj in self._objects(document):
-            annotations = (obj.get("metadata") or {}).get("annotations") or {}
-            at = self._seconds(annotations.get(AT, 0), "metadata", "annotations", AT)
+            at = self._seconds(mapping_at(obj, "metadata", "annotations").get(AT, 0), "metadata", "annotations", AT)
             yield Step(at, Apply(manifests=(obj,)), self._origin(()))
 
     def _objects(self, value: Any, *path: str | int) -> Iterator[Obj]:

@@ -6,7 +6,6 @@ import asyncio
 import math
 from typing import ClassVar
 
-from fairlead.api.quantity import QuantityError, parse
 from fairlead.sim.durations import seconds_of
 from fairlead.sim.nodes import NodeShape, node_manifest
 from fairlead.study.changes import nodes
@@ -108,11 +107,8 @@ class AddNodes(Action):
             raise ValueError(f"count: {self.count} is not between 1 and 100000")
         if bool(self.like) == bool(self.cpu and self.memory):
             raise ValueError("say like: NODE, or cpu and memory")
-        for name, quantity in (("cpu", self.cpu), ("memory", self.memory)):
-            try:
-                parse(quantity or "1")
-            except QuantityError:
-                raise ValueError(f"{name}: {quantity!r} is no quantity") from None
+        if not self.like:
+            NodeShape(self.cpu, self.memory)
 
     async def run(self, cluster: ChangedCluster) -> None:
         if self.like:

@@ -10,6 +10,7 @@ from collections import Counter
 from typing import Any, Final
 
 from fairlead.api.builtin import RESOURCE_QUOTAS
+from fairlead.api.errors import NotFound
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import PatchType
@@ -74,7 +75,11 @@ async def _set_weight(name: str, value: str, cluster: ChangedCluster) -> None:
     if not value.isdecimal():
         raise NothingThere(f"weight {value!r} is no number")
     patch = {"spec": {"weight": int(value)}}
-    for group in (item.obj() for item in (await cluster.api.list(CONSUMER_GROUPS)).items):
+    try:
+        groups = (await cluster.api.list(CONSUMER_GROUPS)).items
+    except NotFound:
+        raise NothingThere("there are no weights: nothing divides this cluster (--arbitrator)") from None
+    for group in (item.obj() for item in groups):
         if group["metadata"]["name"] == name:
             await cluster.patch(CONSUMER_GROUPS, name, "", patch, PatchType.MERGE)
             return
@@ -111,7 +116,10 @@ async def _set_field(kind: Resource, rest: str, value: str, cluster: ChangedClus
         raise NothingThere(f"{kind.singular}/{rest} names no field: write {kind.singular}/{form}")
     namespace, name, path = parts if kind.namespaced else ("", *parts)
     current: Any = await cluster.get(kind, name, namespace)
-    patch: Any = next(goyaml.strict_documents(value.encode()), value)
+    try:
+        patch: Any = next(goyaml.strict_documents(value.encode()), value)
+    except ValueError as problem:
+        raise NothingThere(f"{value!r} is no value: {problem}") from None
     *way, field = path.split(".")
     for part in way:
         current = current.get(part) if isinstance(current, dict) else None

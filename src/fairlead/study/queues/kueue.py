@@ -13,6 +13,7 @@ from typing import Any, Final
 from fairlead.api.objects import Obj
 from fairlead.api.quantity import Quantity, QuantityError, parse
 from fairlead.study.queues.mapped import Mapped, amounts, group_name
+from fairlead.study.reading import mapping_at, mappings
 
 GROUP: Final = "kueue.x-k8s.io"
 #: What a cluster queue says that the arbitrator has no word for.
@@ -24,12 +25,12 @@ def mapped(objects: Sequence[Obj]) -> Mapped:
     of_kind = {
         kind: [obj for obj in objects if obj["kind"] == kind] for kind in ("Cohort", "ClusterQueue", "LocalQueue")
     }
-    cohorts = {_name(cohort): cohort.get("spec") or {} for cohort in of_kind["Cohort"]}
+    cohorts = {_name(cohort): mapping_at(cohort, "spec") for cohort in of_kind["Cohort"]}
     for queue in of_kind["ClusterQueue"]:
         if cohort := _cohort_of(queue):
             cohorts.setdefault(cohort, {})
     for name, spec in sorted(cohorts.items()):
-        parent = spec.get("parentName") or spec.get("parent") or ""
+        parent = str(spec.get("parentName") or spec.get("parent") or "")
         found.group(f"cohort-{name}", weight=_weight(spec), parent=group_name(f"cohort-{parent}") if parent else "")
     for queue in of_kind["ClusterQueue"]:
         _cluster_queue(queue, found)
@@ -45,7 +46,7 @@ def mapped(objects: Sequence[Obj]) -> Mapped:
 
 
 def _cluster_queue(queue: Obj, found: Mapped) -> None:
-    spec = queue.get("spec") or {}
+    spec = mapping_at(queue, "spec")
     nominal: dict[str, Quantity] = {}
     most: dict[str, Quantity | None] = {}
     for name, quota, limit in _quotas(spec):
@@ -66,9 +67,9 @@ def _cluster_queue(queue: Obj, found: Mapped) -> None:
 
 def _quotas(spec: Mapping[str, Any]) -> Iterator[tuple[str, Quantity, Quantity | None]]:
     """Resource, nominal quota, and how much may be borrowed (None: any amount)."""
-    for group in spec.get("resourceGroups") or ():
-        for flavour in group.get("flavors") or ():
-            for resource in flavour.get("resources") or ():
+    for group in mappings(spec.get("resourceGroups")):
+        for flavour in mappings(group.get("flavors")):
+            for resource in mappings(flavour.get("resources")):
                 try:
                     limit = resource.get("borrowingLimit")
                     quota = parse(str(resource.get("nominalQuota", "0")))
@@ -78,8 +79,8 @@ def _quotas(spec: Mapping[str, Any]) -> Iterator[tuple[str, Quantity, Quantity |
 
 
 def _local_queue(queue: Obj, found: Mapped) -> None:
-    namespace = (queue.get("metadata") or {}).get("namespace") or "default"
-    target = group_name(f"queue-{(queue.get('spec') or {}).get('clusterQueue', '')}")
+    namespace = str(mapping_at(queue, "metadata").get("namespace") or "default")
+    target = group_name(f"queue-{mapping_at(queue, 'spec').get('clusterQueue', '')}")
     if target not in found.groups:
         found.notes.append(f"LocalQueue {namespace}/{_name(queue)}: its ClusterQueue is not in the dump")
     elif namespace in found.consumers and found.consumers[namespace]["spec"]["parent"] != target:
@@ -91,18 +92,18 @@ def _local_queue(queue: Obj, found: Mapped) -> None:
 
 
 def _cohort_of(queue: Obj) -> str:
-    spec = queue.get("spec") or {}
+    spec = mapping_at(queue, "spec")
     return str(spec.get("cohortName") or spec.get("cohort") or "")
 
 
 def _weight(spec: Mapping[str, Any]) -> int:
     """Kueue's weights are quantities about 1; ours are whole numbers, so they are taken a hundredfold."""
-    text = (spec.get("fairSharing") or {}).get("weight")
+    text = mapping_at(spec, "fairSharing").get("weight")
     try:
-        return max(round(parse(str(text)).milli / 10), 0) if text is not None else 100
+        return max((parse(str(text)).milli + 5) // 10, 0) if text is not None else 100
     except QuantityError:
         return 100
 
 
 def _name(obj: Obj) -> str:
-    return str((obj.get("metadata") or {}).get("name", ""))
+    return str(mapping_at(obj, "metadata").get("name", ""))

@@ -8,6 +8,7 @@ from typing import Final
 
 from fairlead.api.objects import Obj
 from fairlead.study.queues.mapped import Mapped, amounts, group_name
+from fairlead.study.reading import mapping_at, number_of
 
 GROUP: Final = "scheduling.volcano.sh"
 _UNMAPPED: Final = ("affinity", "extendClusters", "type")
@@ -16,15 +17,19 @@ _DEFAULT: Final = "default"
 
 def mapped(objects: Sequence[Obj]) -> Mapped:
     found = Mapped()
-    queues = {obj["metadata"]["name"]: obj.get("spec") or {} for obj in objects if obj["kind"] == "Queue"}
+    queues = {
+        str(name): mapping_at(obj, "spec")
+        for obj in objects
+        if obj["kind"] == "Queue" and (name := mapping_at(obj, "metadata").get("name"))
+    }
     for name, spec in sorted(queues.items()):
-        parent = spec.get("parent") or ""
+        parent = str(spec.get("parent") or "")
         found.group(
             f"queue-{name}",
-            weight=int(spec.get("weight") or 1),
+            weight=number_of(spec.get("weight"), 1) or 1,
             parent=group_name(f"queue-{parent}") if parent in queues else "",
-            reserved=amounts((spec.get("guarantee") or {}).get("resource") or {}),
-            hard=amounts(spec.get("capability") or {}),
+            reserved=amounts(mapping_at(spec, "guarantee", "resource")),
+            hard=amounts(mapping_at(spec, "capability")),
         )
         lacking = set(spec) & set(_UNMAPPED)
         if spec.get("reclaimable") is False:
@@ -35,8 +40,8 @@ def mapped(objects: Sequence[Obj]) -> Mapped:
     named: dict[str, Counter[str]] = defaultdict(Counter)
     for obj in objects:
         if obj["kind"] == "PodGroup":
-            queue = (obj.get("spec") or {}).get("queue") or _DEFAULT
-            named[(obj.get("metadata") or {}).get("namespace") or "default"][queue] += 1
+            queue = str(mapping_at(obj, "spec").get("queue") or _DEFAULT)
+            named[str(mapping_at(obj, "metadata").get("namespace") or "default")][queue] += 1
     for namespace, counts in sorted(named.items()):
         queue, _ = min(counts.most_common(), key=lambda entry: (-entry[1], entry[0]))
         if len(counts) > 1:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from fairlead.api.objects import Obj
 from fairlead.golang import yaml as goyaml
 from fairlead.study.queues.mapped import Mapped, amounts
+from fairlead.study.reading import mapping_at, mappings
 
 CONFIG_MAP: Final = "yunikorn-configs"
 #: Their names of resources, and ours.
@@ -19,31 +20,30 @@ _UNMAPPED: Final = ("maxapplications", "properties", "limits", "childtemplate", 
 
 def mapped(objects: Sequence[Obj]) -> Mapped:
     found = Mapped()
-    namespaces = {obj["metadata"]["name"] for obj in objects if obj["kind"] == "Namespace"}
+    namespaces = {str(mapping_at(obj, "metadata").get("name")) for obj in objects if obj["kind"] == "Namespace"}
     for obj in objects:
-        text = (obj.get("data") or {}).get("queues.yaml") if obj["kind"] == "ConfigMap" else None
-        if text is None or (obj.get("metadata") or {}).get("name") != CONFIG_MAP:
+        text = mapping_at(obj, "data").get("queues.yaml") if obj["kind"] == "ConfigMap" else None
+        if text is None or mapping_at(obj, "metadata").get("name") != CONFIG_MAP:
             continue
         try:
-            document = next(goyaml.strict_documents(str(text).encode()), None) or {}
+            document = next(goyaml.strict_documents(str(text).encode()), None)
         except ValueError as problem:
             found.notes.append(f"ConfigMap {CONFIG_MAP}: {problem}")
             continue
-        for partition in document.get("partitions") or ():
+        for partition in mappings(mapping_at(document).get("partitions")):
             if partition.get("placementrules"):
                 found.notes.append(f"partition {partition.get('name')}: placement rules could not be mapped")
-            for queue in partition.get("queues") or ():
+            for queue in mappings(partition.get("queues")):
                 _queue(queue, "", "", namespaces, found)
     return found
 
 
 def _queue(queue: Mapping[str, Any], path: str, parent: str, namespaces: set[str], found: Mapped) -> None:
-    name, children = str(queue.get("name", "")), queue.get("queues") or ()
-    resources = queue.get("resources") or {}
+    name, children = str(queue.get("name", "")), mappings(queue.get("queues"))
     share = {
         "parent": parent,
-        "reserved": amounts(_named(resources.get("guaranteed") or {})),
-        "hard": amounts(_named(resources.get("max") or {})),
+        "reserved": amounts(_named(mapping_at(queue, "resources", "guaranteed"))),
+        "hard": amounts(_named(mapping_at(queue, "resources", "max"))),
     }
     found.lacks(f"queue {path}{name}", set(queue) & set(_UNMAPPED))
     if not children and name in namespaces:

@@ -349,6 +349,7 @@ class OciRuntime:
     async def _take_up(self, record: ContainerRecord, files: ContainerFiles) -> None:
         if not keeper_of(files):
             self._containers[record.id] = self._status(record, files, State.EXITED)
+            await asyncio.to_thread(self._end_rest, record, files)
             return
         if not record.started_at and await self._maker_of(record.pod_uid).is_running(record.id):
             record = msgspec.structs.replace(record, started_at=now())
@@ -394,12 +395,16 @@ class OciRuntime:
         if record is None or id_ not in self._containers:
             return
         status = self._containers[id_] = self._status(record, files, State.EXITED)
-        if record.shares_processes:
-            self._cgroups.kill(f"{self._sandboxes[status.pod_uid].cgroup}/{id_}")
+        self._end_rest(record, files)
         for changed in self._subscribers:
             changed(status)
         for waiting in self._waiting.pop(id_, ()):
             waiting.set()
+
+    def _end_rest(self, record: ContainerRecord, files: ContainerFiles) -> None:
+        """What a container has left that is over; of one whose keeper was killed that may be all."""
+        if record.shares_processes or not files.exit.exists():
+            self._cgroups.kill(f"{self._sandboxes[record.pod_uid].cgroup}/{record.id}")
 
     def _status(self, record: ContainerRecord, files: ContainerFiles, state: State) -> ContainerStatus:
         """conmon hears of every cgroup above its container as well, on cgroup v1: the container's own count decides."""

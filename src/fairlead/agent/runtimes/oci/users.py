@@ -15,6 +15,8 @@ from fairlead.agent.runtimes.base import RuntimeFailure
 
 #: More than any passwd file has; an image may come from anybody.
 _LONGEST_FILE: Final = 1 << 20
+#: Ids have 32 bits.
+_LONGEST_ID: Final = 10
 
 
 class ImageUser(NamedTuple):
@@ -29,7 +31,7 @@ def image_user(layers: Sequence[Path], user: str) -> ImageUser:
     name, _, group = user.partition(":")
     name = name or "0"
     entry = next((row for row in _rows(layers, "etc/passwd") if name in (row[0], row[2])), None)
-    if entry is None and not name.isdecimal():
+    if entry is None and not _is_id(name):
         raise RuntimeFailure(f"unable to find user {name}: no matching entries in passwd file")
     uid = int(name) if entry is None else int(entry[2])
     gid = int(entry[3]) if entry is not None else 0
@@ -42,7 +44,7 @@ def image_user(layers: Sequence[Path], user: str) -> ImageUser:
 
 
 def _group(layers: Sequence[Path], group: str) -> int:
-    if group.isdecimal():
+    if _is_id(group):
         return int(group)
     found = next((int(row[2]) for row in _rows(layers, "etc/group") if row[0] == group), None)
     if found is None:
@@ -55,8 +57,12 @@ def _rows(layers: Sequence[Path], file: str) -> Iterator[list[str]]:
     least = {"etc/passwd": 7, "etc/group": 4}[file]
     for line in _read(layers, file).splitlines():
         row = line.split(":")
-        if len(row) >= least and row[2].isdecimal() and (least == 4 or row[3].isdecimal()):
+        if len(row) >= least and _is_id(row[2]) and (least == 4 or _is_id(row[3])):
             yield row
+
+
+def _is_id(text: str) -> bool:
+    return text.isdecimal() and len(text) <= _LONGEST_ID
 
 
 def _read(layers: Sequence[Path], file: str) -> str:

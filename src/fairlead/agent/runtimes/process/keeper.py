@@ -14,6 +14,7 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -33,11 +34,15 @@ from fairlead.agent.runtimes.process.becoming import (
     weigh,
 )
 from fairlead.agent.runtimes.process.bundle import Bundle
-from fairlead.agent.runtimes.process.process_table import children_in, descendants, process_table
+from fairlead.agent.runtimes.process.process_table import children_in, descendants, process_table, rooted
 from fairlead.agent.runtimes.process.relay import Relay, Streams
 from fairlead.agent.runtimes.process.root_mounts import enter_root
 
 _LONGEST: Final = 1 << 16
+#: Of what is told of a problem, in characters: a program may be called anything.
+_LONGEST_PROBLEM: Final = 1000
+#: As long as the longest.
+_NO_CODE: Final = " " * 3
 #: `oci/keeper.py`'s `REPORT_TO`: a keeper loads nothing that it does not need.
 _REPORT_TO: Final = "_OCI_SYNCPIPE"
 
@@ -68,12 +73,14 @@ def main() -> None:
         _report(report_to, {"problem": problem, "is_missing": said.get("is_missing", False)})
         return
     relay = Relay(bundle, streams, ours, pid)
+    scratch = Path("exits", f"{folder.name}.new")
+    scratch.write_text(_NO_CODE)  # there may be no room on the disk when there is a code
     _report(report_to, {"pid": pid})
     code = relay.run()
-    _end_all()
+    _end_all(folder.name)
     relay.drain()
-    scratch = Path("exits", f"{folder.name}.new")
-    scratch.write_text(str(code))
+    with scratch.open("r+") as file:
+        file.write(str(code).ljust(len(_NO_CODE)))
     scratch.replace(scratch.with_suffix(""))
 
 
@@ -89,9 +96,9 @@ def _begin(bundle: Bundle, ours: socket.socket, theirs: socket.socket, given: li
             ours.close()
             _become(bundle, theirs, given)
         except NoProgram as problem:
-            _tell(theirs, {"problem": str(problem), "is_missing": True})
+            _tell(theirs, {"problem": str(problem)[:_LONGEST_PROBLEM], "is_missing": True})
         except BaseException as problem:
-            _tell(theirs, {"problem": str(problem) or type(problem).__name__})
+            _tell(theirs, {"problem": str(problem)[:_LONGEST_PROBLEM] or type(problem).__name__})
         finally:
             os._exit(128)
     theirs.close()
@@ -135,7 +142,7 @@ def _become(bundle: Bundle, theirs: socket.socket, given: list[int]) -> None:
 
 def _tell(theirs: socket.socket, message: dict[str, Any], descriptors: list[int] | None = None) -> None:
     with suppress(OSError):
-        socket.send_fds(theirs, [json.dumps(message).encode()[:_LONGEST]], descriptors or [])
+        socket.send_fds(theirs, [json.dumps(message).encode()], descriptors or [])
 
 
 def _hear(ours: socket.socket) -> tuple[dict[str, Any], list[int]]:
@@ -151,13 +158,32 @@ def _report(report_to: int, message: dict[str, Any]) -> None:
     os.close(report_to)
 
 
-def _end_all() -> None:
-    """Whatever the container has left: all of it are children of ours by now, or become so."""
+def _end_all(container: str) -> None:
+    """Whatever the container has left: all of it are children of ours by now or become so, but for those who are alone
+    in the processes of their pod. Nobody is killed before all are stopped, or others would be made in the meantime.
+    """
+    stopped: set[int] = set()
     while True:
-        for pid in descendants(children_in(process_table()), os.getpid()):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        try:
-            os.wait()
-        except ChildProcessError:
-            return
+        left = {*descendants(children_in(process_table()), os.getpid()), *rooted([container])}
+        _send(signal.SIGSTOP, left - stopped)
+        if left <= stopped:
+            _send(signal.SIGKILL, left)
+            if not _has_children() and not left:
+                return
+        stopped = left
+
+
+def _send(number: int, pids: Iterable[int]) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+def _has_children() -> bool:
+    """Once those are buried that have died."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return False
+    return True

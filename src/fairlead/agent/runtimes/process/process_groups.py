@@ -30,7 +30,9 @@ from fairlead.agent.runtimes.process.process_table import (
     children_in,
     descendants,
     memory_of,
+    namespace_of,
     process_table,
+    rooted,
 )
 from fairlead.node.cgroups.containers import OOM_GROUP
 from fairlead.runtime.clock import now
@@ -103,7 +105,8 @@ class ProcessGroups(Cgroups):
                 self._most_cpu.pop(each, None)
             if gone:
                 self._look = _Look()
-                self._keep()
+                with suppress(OSError):  # what is removed may be what fills the disk
+                    self._keep()
         return True
 
     def forget(self, id_: str) -> None:
@@ -131,7 +134,11 @@ class ProcessGroups(Cgroups):
             return {process.pid for container in self._within(path) for process in container.processes}
 
     def kill(self, path: str) -> bool:
+        """Also what a keeper has left that was killed itself."""
         found = self.processes(path)
+        with self._lock:
+            ids = {each.rpartition("/")[2] for each in self._values if _is_within(each, path)}
+            found.update(rooted(ids - self._look.containers.keys()))
         _kill(found)
         return bool(found)
 
@@ -231,7 +238,7 @@ class ProcessGroups(Cgroups):
         return [path for path in self._values if path.rpartition("/")[2] in self._look.containers]
 
     def _containers(self) -> Mapping[str, Container]:
-        """Those whose keeper is there; without any nobody is looked at. A process belongs to one of them at most."""
+        """Of those whose keeper is there; without any nobody is looked at."""
         keepers = {}
         with suppress(FileNotFoundError):
             for folder in self._layout.containers.iterdir():
@@ -240,22 +247,13 @@ class ProcessGroups(Cgroups):
         if not keepers:
             return {}
         table = process_table()
-        children = children_in(table)
-        members = {id_: list(descendants(children, pid)) for id_, pid in keepers.items() if pid in table}
-        for id_, visitor in _visitors(table, members, self._holders()):
-            members[id_].append(visitor)
-        return {
-            id_: Container(tuple(table[pid] for pid in pids), table[keepers[id_]].children_nanoseconds)
-            for id_, pids in members.items()
-        }
-
-    def _holders(self) -> set[int]:
-        """What keeps the namespaces of processes that the containers of a pod share."""
-        found = set()
-        with suppress(FileNotFoundError):
-            for folder in self._layout.sandboxes.iterdir():
-                with suppress(OSError, ValueError):
-                    found.add(int(self._layout.sandbox(folder.name).holder_pid.read_text()))
+        children, visitors, found = children_in(table), _namespaces(table), {}
+        for id_, pid in keepers.items():
+            if (keeper := table.get(pid)) is not None:
+                below = set(descendants(children, pid))
+                inside = {each for own in _own_namespaces(below) for each in visitors.get(own, ())}
+                processes = tuple(table[each] for each in below | inside)
+                found[id_] = Container(processes, keeper.children_nanoseconds)
         return found
 
     def _keep(self) -> None:
@@ -264,30 +262,18 @@ class ProcessGroups(Cgroups):
         scratch.replace(self._file)
 
 
-def _visitors(
-    table: Iterable[int], members: Mapping[str, Sequence[int]], holders: Iterable[int]
-) -> Iterator[tuple[str, int]]:
-    """Commands that were sent in come from elsewhere, but are in a container's namespace of processes.
-
-    Where containers share one, they are counted with the first.
-    """
-    homes: dict[str, str] = {}
-    others = {"", _namespace(os.getpid())}
-    for id_, pids in members.items():
-        for namespace in {_namespace(pid) for pid in pids} - others:
-            homes.setdefault(namespace, id_)
-    if homes:
-        for pid in set(table).difference(holders, *members.values()):
-            if (home := homes.get(_namespace(pid))) is not None:
-                yield home, pid
+def _namespaces(table: Iterable[int]) -> Mapping[str, list[int]]:
+    """Who sees which mounts, which no two containers share: commands that were sent in come from elsewhere, but see
+    those of the container. So does who was left alone in the processes of a pod, and has come to another parent."""
+    found: dict[str, list[int]] = {}
+    for pid in table:
+        found.setdefault(namespace_of(pid, "mnt"), []).append(pid)
+    return found
 
 
-def _namespace(pid: int) -> str:
-    """Empty for one that is not ours, or has ended."""
-    try:
-        return str(Path(f"/proc/{pid}/ns/pid").readlink())
-    except OSError:
-        return ""
+def _own_namespaces(pids: Iterable[int]) -> set[str]:
+    """Those of a container that are not the machine's."""
+    return {namespace_of(pid, "mnt") for pid in pids} - {"", namespace_of(os.getpid(), "mnt")}
 
 
 def _memory_limit(values: Mapping[str, str]) -> float:

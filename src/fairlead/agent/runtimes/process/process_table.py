@@ -1,11 +1,12 @@
-"""The processes of this machine, looked at once: who began whom, and what each has used."""
+"""The processes of this machine, looked at once: who began whom, in which container, and what each has used."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from io import FileIO
+from pathlib import Path
 from typing import Final, NamedTuple
 
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
@@ -56,6 +57,30 @@ def descendants(children: Mapping[int, Sequence[int]], ancestor: int) -> Iterato
         for child in children.get(pending.pop(), ()):
             yield child
             pending.append(child)
+
+
+def namespace_of(pid: int, kind: str) -> str:
+    """Empty for a process that is not ours, or has ended."""
+    try:
+        return str(Path(f"/proc/{pid}/ns/{kind}").readlink())
+    except OSError:
+        return ""
+
+
+def rooted(containers: Collection[str]) -> Iterator[int]:
+    """All whose root is that of one of these containers, whoever began them and whoever is their parent now."""
+    marks, own = [f"/{id_}/upper".encode() for id_ in containers], namespace_of(os.getpid(), "mnt")
+    for pid in [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()]:
+        if namespace_of(pid, "mnt") not in ("", own) and any(mark in _root_mount(pid) for mark in marks):
+            yield pid
+
+
+def _root_mount(pid: int) -> bytes:
+    """What is mounted at its root; nothing, if it has ended."""
+    with suppress(OSError), FileIO(f"/proc/{pid}/mountinfo") as file:
+        lines = (line for line in file.readall().split(b"\n") if line)
+        return next((line for line in lines if line.split(b" ", 5)[4] == b"/"), b"")
+    return b""
 
 
 def memory_of(pid: int) -> Memory:

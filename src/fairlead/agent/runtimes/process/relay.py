@@ -22,6 +22,8 @@ _READ_BYTES: Final = 8 << 10
 _STDOUT, _STDERR = 2, 3
 #: How long somebody who is attached may leave what was said to him lying, before he is left out.
 _PATIENCE_SECONDS: Final = 5.0
+#: Who comes when so many are attached is sent away: without descriptors left the keeper would end, and its container.
+_MOST_CLIENTS: Final = 50
 #: What Ctrl-D is to a terminal.
 _END_OF_INPUT: Final = b"\x04"
 _READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
@@ -158,6 +160,9 @@ class Relay:
         for other in self._clients - self._speakers:
             if _is_gone(other):
                 self._part_with(other)
+        if len(self._clients) >= _MOST_CLIENTS:
+            client.close()
+            return
         self._clients.add(client)
         self._speakers.add(client)
         if not self._unsent:

@@ -1,7 +1,8 @@
 """The root file system of a container, mounted in a namespace of its own.
 
-An image may come from anybody, and its symlinks may say anything. So nothing of it is followed before it is the root:
-then the kernel itself keeps every path within it. What the machine gives is reached from the old root, by paths that
+An image may come from anybody, and its symlinks may say anything. The kernel would follow them out: while mounts are
+made, the old root still lies over the new one, where `..` leads, and /proc/self/cwd is in it. So targets are resolved
+here, by name alone, before the kernel sees them. What the machine gives is reached from the old root, by paths that
 begin in the working directory.
 """
 
@@ -63,44 +64,48 @@ def _mount_root(bundle: Bundle, root: Path) -> None:
 
 def _mount_system(bundle: Bundle) -> None:
     if bundle["pid"] or bundle["has_own_processes"]:
-        _folder("/proc")
-        linux.mount("proc", Path("/proc"), "proc", _NO_PROGRAMS)
+        linux.mount("proc", _folder("/proc"), "proc", _NO_PROGRAMS)
     else:
         _bind_within("proc", "/proc")
-    _bind_within("sys", "/sys")
-    linux.make_read_only(Path("/sys"), is_recursive=True)
-    _folder("/dev")
-    linux.mount("tmpfs", Path("/dev"), "tmpfs", linux.MS_NOSUID, "mode=755,size=65536k")
+    linux.make_read_only(_bind_within("sys", "/sys"), is_recursive=True)
+    dev = _folder("/dev")
+    linux.mount("tmpfs", dev, "tmpfs", linux.MS_NOSUID, "mode=755,size=65536k")
     for name in _DEVICES:
         _bind_within(f"dev/{name}", f"/dev/{name}")
     for name, target in _LINKS.items():
-        Path("/dev", name).symlink_to(target)
-    _folder("/dev/pts")
+        (dev / name).symlink_to(target)
     options = "newinstance,ptmxmode=0666,mode=0620"
-    linux.mount("devpts", Path("/dev/pts"), "devpts", linux.MS_NOSUID | linux.MS_NOEXEC, options)
+    linux.mount("devpts", _folder("/dev/pts"), "devpts", linux.MS_NOSUID | linux.MS_NOEXEC, options)
     _bind_within(bundle["shm"].lstrip("/"), "/dev/shm")
     if bundle["ipc"]:  # the queues of the machine are not this user's to mount
-        _folder("/dev/mqueue")
-        linux.mount("mqueue", Path("/dev/mqueue"), "mqueue", _NO_PROGRAMS)
+        linux.mount("mqueue", _folder("/dev/mqueue"), "mqueue", _NO_PROGRAMS)
 
 
 def _bind(bind: Bind) -> None:
-    target = Path(bind["target"])
-    _bind_within(bind["source"].lstrip("/"), str(target))
+    target = _bind_within(bind["source"].lstrip("/"), bind["target"])
     linux.mount("", target, flags=(linux.MS_SLAVE if bind["is_slave"] else linux.MS_PRIVATE) | linux.MS_REC)
     if bind["is_read_only"] or bind["is_read_only_below"]:
         linux.make_read_only(target, is_recursive=bind["is_read_only_below"])
 
 
-def _bind_within(source: str, target: str) -> None:
-    """Mount it over a file, or over a folder with all that is mounted below it; the target is made if it is missing."""
+def _bind_within(source: str, target: str) -> Path:
+    """Mount it over a file, or over a folder with all that is mounted below it; the target is made if it is missing.
+    Returns where that is."""
     if Path(source).is_dir():
-        _folder(target)
-    elif not Path(target).exists():
-        _folder(str(Path(target).parent))
-        Path(target).touch()
-    linux.mount(source, Path(target), flags=linux.MS_BIND | linux.MS_REC)
+        place = _folder(target)
+    elif not (place := _within(target)).exists():
+        _folder(str(place.parent))
+        place.touch()
+    linux.mount(source, place, flags=linux.MS_BIND | linux.MS_REC)
+    return place
 
 
-def _folder(path: str) -> None:
-    Path(path).mkdir(mode=0o755, parents=True, exist_ok=True)
+def _folder(path: str) -> Path:
+    place = _within(path)
+    place.mkdir(mode=0o755, parents=True, exist_ok=True)
+    return place
+
+
+def _within(path: str) -> Path:
+    """Where a path of the container leads, without symlinks and `..`: it never leads out."""
+    return Path(os.path.realpath(Path("/", path)))

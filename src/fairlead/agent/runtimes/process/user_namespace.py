@@ -30,7 +30,8 @@ _SETTINGS: Final = {
 
 
 def enter(root: Path) -> None:
-    """Join the user namespace of the node in that folder, which is made if it is not there. Only without other threads.
+    """Join the user namespace of the node in that folder, which is made if it is not there. Only without other threads,
+    and only by whom the folder is held: of two who make one, the second would not see the mounts of the first.
 
     RuntimeFailure says why this machine allows none, and what would.
     """
