@@ -12,8 +12,6 @@ from fairlead.api.encoded import copied
 from fairlead.api.objects import Obj, metadata
 from fairlead.golang import yaml as goyaml
 from fairlead.runtime.memory import loading
-from fairlead.scheduler.configuration import Configuration
-from fairlead.scheduler.configuration_file import read_configuration
 from fairlead.server.admission.chain import PLUGIN_NAMES
 from fairlead.server.admission.configuration import UNCONFIGURED, AdmissionConfiguration
 from fairlead.server.admission.configuration import load as load_admission_configuration
@@ -148,8 +146,3 @@ def _check_names(path: Path, nodes: Iterable[Obj]) -> None:
 def admission_configuration(file: Path | None) -> AdmissionConfiguration:
     """Reads an AdmissionConfiguration and the files that it names. Raises ValueError if one is invalid."""
     return UNCONFIGURED if file is None else load_admission_configuration(file, PLUGIN_NAMES)
-
-
-def scheduling(file: Path | None) -> Configuration | None:
-    """Reads a KubeSchedulerConfiguration. Raises ValueError if it is invalid."""
-    return None if file is None else read_configuration(file)

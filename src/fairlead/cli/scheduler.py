@@ -11,7 +11,7 @@ import click
 from aiohttp import web
 
 from fairlead.cli.failures import Failure, explained, parsing
-from fairlead.cli.inputs import scheduling
+from fairlead.cli.scheduling import scheduling
 from fairlead.cli.standalone import access_of, new_election, own_families, serve
 from fairlead.client.events import SeriesRecorder
 from fairlead.client.http import HttpApi

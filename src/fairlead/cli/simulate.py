@@ -12,9 +12,10 @@ import msgspec
 
 from fairlead.api.objects import Obj
 from fairlead.cli.failures import Failure, WrongUsage, explained, parsing
-from fairlead.cli.inputs import arrivals, import_summary, imported_objects, namespaces_of, node_objects, scheduling
+from fairlead.cli.inputs import arrivals, import_summary, imported_objects, namespaces_of, node_objects
 from fairlead.cli.node_options import NodesCommand, check_nodes, kubelet_options, node_configurations
 from fairlead.cli.options import cluster_options, overuse_strategies
+from fairlead.cli.scheduling import scheduling
 from fairlead.cli.study_options import StudyRequest, study_options, study_request
 from fairlead.compose import Settings
 from fairlead.runtime import rng

@@ -23,10 +23,11 @@ from fairlead.cli.access_options import access_options, authentication, authoriz
 from fairlead.cli.audit_options import audit_options, audit_settings
 from fairlead.cli.clusters import LocalCluster, chosen, which_cluster
 from fairlead.cli.failures import WrongUsage, explained, parsing
-from fairlead.cli.inputs import admission_configuration, import_summary, imported_objects, node_objects, scheduling
+from fairlead.cli.inputs import admission_configuration, import_summary, imported_objects, node_objects
 from fairlead.cli.node_options import NodesCommand, check_nodes, kubelet_options, node_configurations
 from fairlead.cli.options import chosen_names, cluster_options, names_in, overuse_strategies
 from fairlead.cli.own_node import OwnNode, own_node, own_node_options, prepared_agent, running_node
+from fairlead.cli.scheduling import scheduling
 from fairlead.client import kubeconfig as kubeconfigs
 from fairlead.compose import COMPONENTS, Cluster, Settings, cluster
 from fairlead.dashboard.permissions import RULES as DASHBOARD_RULES

@@ -14,11 +14,10 @@ import msgspec
 from fairlead.api.objects import Obj
 from fairlead.api.verbs import Api
 from fairlead.cli.failures import ANSWER_SECONDS, Failure, WrongUsage, explained, parsing
-from fairlead.cli.inputs import imported_objects, scheduling
+from fairlead.cli.scheduling import scheduling
 from fairlead.cli.standalone import pod_key
 from fairlead.client.http import HttpApi
 from fairlead.client.kubeconfig import Access, load
-from fairlead.compose import restored
 from fairlead.runtime import log_lines
 from fairlead.runtime.loops import run
 from fairlead.scheduler.configuration import Configuration
@@ -78,7 +77,7 @@ def why(
         return
     with parsing():
         configuration = scheduling(scheduler_config)
-        objects = imported_objects(dumps)
+        objects = _dumped(dumps)
         if not dumps and kubeconfig is None:
             raise WrongUsage("which cluster? Name a kubeconfig with --kubeconfig, or a file with --dump")
         access = load(kubeconfig, context) if kubeconfig and not dumps else None
@@ -109,6 +108,15 @@ async def _explained(
             raise Failure(str(error)) from None
 
 
+def _dumped(dumps: tuple[Path, ...]) -> list[Obj]:
+    """Whoever asks a live cluster does not wait until an API server is loaded."""
+    if not dumps:
+        return []
+    from fairlead.cli.inputs import imported_objects
+
+    return imported_objects(dumps)
+
+
 @asynccontextmanager
 async def _cluster(objects: list[Obj], access: Access | None) -> AsyncIterator[Api]:
     """The cluster that is asked: a live one, or what a dump says."""
@@ -116,6 +124,8 @@ async def _cluster(objects: list[Obj], access: Access | None) -> AsyncIterator[A
         async with HttpApi(access, user_agent="fairlead-why", connect_seconds=ANSWER_SECONDS) as api:
             yield api
     else:
+        from fairlead.compose import restored  # as above
+
         async with restored(objects) as api:
             yield api
 
