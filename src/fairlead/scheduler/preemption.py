@@ -69,16 +69,21 @@ class Plans:
         self.pod_position, self.node_position = pod_position, node_position
         self.found: dict[int, PreemptionPlan | Counter[str]] = {}
         self.is_known: Mask = np.zeros(size, dtype=np.bool_)
+        #: Where nobody is less important than the preemptor; in an overloaded cluster of equals that is everywhere.
+        self.has_nobody: Mask = np.zeros(size, dtype=np.bool_)
         #: Of the rows that have a plan: and its rank, column by column.
         self.helps: Mask = np.zeros(size, dtype=np.bool_)
         self.ranks: Ints = np.zeros((5, size), dtype=np.int64)
 
     def keep(self, row: int, plan: PreemptionPlan | Counter[str]) -> None:
         self.found[row] = plan
-        self.is_known[row] = True
+        self.is_known[row], self.has_nobody[row] = True, False
         self.helps[row] = isinstance(plan, PreemptionPlan)
         if isinstance(plan, PreemptionPlan):
             self.ranks[:, row] = plan.rank()
+
+    def keep_nobody(self, rows: Rows) -> None:
+        self.is_known[rows], self.has_nobody[rows], self.helps[rows] = True, True, False
 
     def drop(self, row: int) -> None:
         self.is_known[row] = False
@@ -126,7 +131,10 @@ class Preemptor:
         if self._waits_for_victims(request, found):
             return _no_room(STILL_TERMINATING)
         plans = self._up_to_date(request)
-        for row in found.resolvable[~plans.is_known[found.resolvable]].tolist():
+        rows = found.resolvable[~plans.is_known[found.resolvable]]
+        has_nobody = self._snapshot.least_priorities.column[rows] >= request.priority
+        plans.keep_nobody(rows[has_nobody])
+        for row in rows[~has_nobody].tolist():
             plans.keep(row, self._plan(request, row))
         if not plans.helps[found.resolvable].any():
             return _no_room(_unhelpful(found, plans), clears_nomination=True)
@@ -179,10 +187,8 @@ class Preemptor:
         return any(plugin.filters(request, snapshot) for plugin in self._decider.profile.relation_filters)
 
     def _plan(self, request: SchedulingRequest, row: int) -> PreemptionPlan | Counter[str]:
-        """Who would have to leave this node; or why even that would not help."""
+        """Who would have to leave this node, where somebody is less important; or why even that would not help."""
         victims = [placed for placed in self._snapshot.pods_on(row) if placed.pod.priority < request.priority]
-        if not victims:
-            return Counter({NO_VICTIMS: 1})
         nominated = self._decider.nominations.against(request, self._snapshot.names[row])
         fits = self._by_amounts(request, row, nominated) or self._by_asking(request, row, nominated, victims)
         refused = fits(victims)
@@ -316,8 +322,9 @@ def _protects(budget: PodDisruptionBudget, pod: Pod) -> bool:
 
 def _unhelpful(found: Diagnosis, plans: Plans) -> str:
     """What is said of every node when evicting pods helps on none."""
-    reasons: Counter[str] = Counter()
-    for row in found.resolvable.tolist():
+    has_nobody = plans.has_nobody[found.resolvable]
+    reasons: Counter[str] = Counter({NO_VICTIMS: int(has_nobody.sum())})
+    for row in found.resolvable[~has_nobody].tolist():
         plan = plans.found[row]
         if isinstance(plan, Counter):
             for reason, count in plan.items():  # `+=` would go over all reasons at every node

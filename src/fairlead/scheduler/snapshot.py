@@ -25,6 +25,7 @@ from fairlead.api.taints import Taint
 from fairlead.scheduler.budgets import Budgets
 from fairlead.scheduler.columns import Amounts, Codes, Ints, Journal, Mask, Rows, grown
 from fairlead.scheduler.images import Images
+from fairlead.scheduler.least_priorities import LeastPriorities
 from fairlead.scheduler.owners import Owners
 from fairlead.scheduler.pod_index import PodIndex
 from fairlead.scheduler.pod_relations import PodRelations
@@ -75,6 +76,7 @@ class Snapshot:
         self.images = Images()
         self.ports = UsedPorts()
         self.pod_index = PodIndex(size)
+        self.least_priorities = LeastPriorities(size)
         self.owners = Owners()
         self.volumes = Volumes()
         self.budgets = Budgets()
@@ -199,6 +201,7 @@ class Snapshot:
             amounts.grow(size)
         self.taints.grow(size)
         self.pod_index.grow(size)
+        self.least_priorities.grow(size)
         for column in self._labels.values():
             column.grow(size)
 
@@ -223,8 +226,8 @@ class Snapshot:
         row = self._row_for(name)
         known = self._pods.get(key)
         if known is not None:
-            is_same = known.uid == pod.metadata.uid and known.row == row and known.requirements is requirements
-            if is_same and known.relations is relations:
+            is_same = known.uid == pod.metadata.uid and known.row == row and known.pod.priority == pod.priority
+            if is_same and known.requirements is requirements and known.relations is relations:
                 known.is_assumed, known.pod = False, pod
                 if requirements.host_ports and self.ports.take(
                     row, requirements.host_ports
@@ -261,12 +264,14 @@ class Snapshot:
     def _count_in(self, placed: Placed) -> None:
         self._pods[placed.key] = placed
         self._pods_on.setdefault(placed.row, {})[placed.key] = placed
+        self.least_priorities.add(placed.row, placed.pod.priority)
         self._count(placed, 1, placed.requirements.host_ports)
         self._mark(placed.row)
 
     def _count_out(self, key: str) -> None:
         placed = self._pods.pop(key)
         del self._pods_on[placed.row][key]
+        self.least_priorities.remove(placed.row, placed.pod.priority)
         self._count(placed, -1, placed.requirements.host_ports)
         self._mark(placed.row)
         self._release(placed.row)
