@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from collections.abc import Iterator
@@ -13,9 +14,11 @@ import pytest
 
 from fairlead.api.objects import Obj
 from fairlead.client.kubeconfig import Access, render
+from fairlead.runtime.clock import monotonic
 from fairlead.server.audit import policy_file
+from fairlead.server.audit import webhook as webhook_module
 from fairlead.server.audit.auditor import AuditSettings
-from fairlead.server.audit.webhook import AuditWebhookSettings, Mode
+from fairlead.server.audit.webhook import AuditWebhook, AuditWebhookSettings, Mode
 from tests.server.http_world import CONFIG_MAPS, JSON, SECONDS, Reply, Server, check_status
 from tests.server.https_services import HttpsServer
 
@@ -101,6 +104,33 @@ def test_a_batch_that_does_not_fill_is_sent_after_a_while(collector: Collector) 
     with auditing(collector, most_wait_seconds=0.05) as server:
         id_ = create(server, "a").headers["audit-id"]
         server.soon(lambda: collector.stages(id_) == ["RequestReceived", "ResponseComplete"])
+
+
+def test_without_a_wait_nothing_is_done_while_nothing_comes(
+    collector: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--audit-webhook-batch-max-wait 0s` had the server look again at every turn of its loop."""
+    looks = 0
+
+    def counting() -> float:
+        nonlocal looks
+        looks += 1
+        return monotonic()
+
+    monkeypatch.setattr(webhook_module, "monotonic", counting)
+
+    async def run() -> None:
+        webhook = AuditWebhook(AuditWebhookSettings(collector.kubeconfig, most_wait_seconds=0.0, throttle=None))
+        try:
+            for _ in range(100):
+                await asyncio.sleep(0)
+            assert looks < 10
+            webhook.take([(b'{"kind":"Event","apiVersion":"audit.k8s.io/v1","auditID":"a"}', None)])
+        finally:
+            await webhook.close()
+
+    asyncio.run(run())
+    assert [event["auditID"] for event in collector.events()] == ["a"]
 
 
 def test_a_stop_sends_what_there_is(collector: Collector) -> None:

@@ -123,14 +123,17 @@ class AuditWebhook:
 
     async def _send_batches(self) -> None:
         pace = _Pace(self._settings.throttle)
-        while True:
-            until = monotonic() + self._settings.most_wait_seconds
-            await self._until_full(until)
-            if self._waiting:
-                await pace.wait()
-                self._begin(self._deliver(self._taken()))
-            elif self._is_ending:
-                return
+        while await self._until_one_waits():
+            await self._until_full(monotonic() + self._settings.most_wait_seconds)
+            await pace.wait()
+            self._begin(self._deliver(self._taken()))
+
+    async def _until_one_waits(self) -> bool:
+        """Whether there is something to send, when that is so, or will never be."""
+        while not (self._waiting or self._is_ending):
+            self._came.clear()
+            await self._came.wait()
+        return bool(self._waiting)
 
     async def _until_full(self, until: float) -> None:
         """Until there are enough for a batch, or that time has come, or there will be no more."""
