@@ -13,12 +13,16 @@ from typing import Any
 import pytest
 
 from fairlead.api.objects import Obj
+from fairlead.api.users import User
 from fairlead.client.kubeconfig import Access, render
 from fairlead.runtime.clock import monotonic
-from fairlead.server.audit import policy_file
+from fairlead.server.audit import auditor, policy_file
 from fairlead.server.audit import webhook as webhook_module
 from fairlead.server.audit.auditor import AuditSettings
+from fairlead.server.audit.event import Stage
 from fairlead.server.audit.webhook import AuditWebhook, AuditWebhookSettings, Mode
+from fairlead.server.metrics.audit import AuditMetrics
+from tests.server.audit_world import a_request
 from tests.server.http_world import CONFIG_MAPS, JSON, SECONDS, Reply, Server, check_status
 from tests.server.https_services import HttpsServer
 
@@ -184,6 +188,25 @@ def test_requests_wait_until_the_service_is_told(collector: Collector, mode: Mod
         reply = server.ask("GET", f"{CONFIG_MAPS}?watch=1&timeoutSeconds=1")
         stages = collector.stages(reply.headers["audit-id"])
         assert stages[:2] == ["RequestReceived", "ResponseStarted"]
+
+
+def test_an_event_that_cannot_be_told_loses_no_other_and_keeps_nobody_waiting(collector: Collector) -> None:
+    """In a token file that is not UTF-8 there may be names that JSON has not."""
+
+    async def run() -> None:
+        webhook = AuditWebhookSettings(collector.kubeconfig, Mode.BLOCKING)
+        settings, metrics = AuditSettings(policy_file.parse(POLICY), webhook=webhook), AuditMetrics()
+        async with auditor.auditing(settings, metrics) as found:
+            assert found is not None
+            waiters = [
+                found.put((a_request(user=User(name)), Stage.REQUEST_RECEIVED, 0.0), 1)
+                for name in ("me", "\udcff", "you")
+            ]
+            async with asyncio.timeout(SECONDS):
+                assert [waiter and await waiter for waiter in waiters] == [True, False, True]
+
+    asyncio.run(run())
+    assert {event["user"]["username"] for event in collector.events()} == {"me", "you"}
 
 
 def test_a_service_that_fails_fails_requests_only_if_it_is_strict(collector: Collector) -> None:
