@@ -126,7 +126,7 @@ class Server:
         await self._custom_kinds.load_definitions()
         registry.recall()
         await bootstrap(registry)
-        await self._cluster_addresses.settle()
+        await self._cluster_addresses.begin()
         await asyncio.gather(reconcile(registry, further_policy), flow_control.settle(registry, self.fairness))
         await self.aggregator.settle()
         if self.is_new:  # nobody has seen anything yet that they could go on from
