@@ -223,3 +223,19 @@ def test_a_service_that_fails_fails_requests_only_if_it_is_strict(collector: Col
         assert metric(server, "apiserver_audit_requests_rejected_total") == 1
         collector.code = 200
         assert create(server, "a").code == 201
+
+
+def test_what_is_complained_of_has_no_password_of_the_url(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    kubeconfig = tmp_path / "audit.kubeconfig"
+    kubeconfig.write_text(render(Access("https://me:s3@cr:et@127.0.0.1:1/a:b@c", None)))
+
+    async def run() -> None:
+        webhook = AuditWebhook(AuditWebhookSettings(kubeconfig, Mode.BLOCKING, initial_backoff_seconds=0.0))
+        waiter = asyncio.get_running_loop().create_future()
+        webhook.take([(b"{}", waiter)])
+        assert not await waiter
+        await webhook.close()
+
+    asyncio.run(run())
+    assert 'Post "https://me:***@127.0.0.1:1/a:b@c"' in caplog.text
+    assert "et@" not in caplog.text
