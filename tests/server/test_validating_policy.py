@@ -556,3 +556,28 @@ def test_policies_may_take_as_long_as_a_request_may(monkeypatch: pytest.MonkeyPa
         assert "not found" in await world.refusal(world.api.get(CONFIG_MAPS, "x", "default"))
 
     within(steps)
+
+
+def test_a_write_that_is_tried_again_and_again_has_the_time_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody changes the object faster than a policy about it is evaluated."""
+    monkeypatch.setattr(evaluation, "_REQUEST_SECONDS", 0.5)
+
+    async def steps(world: World) -> None:
+        numbers = str(list(range(30)))
+        loops = f"{numbers}.all(a, {numbers}.all(b, {numbers}.all(c, a + b + c >= 0)))"
+        await world.create({"n": "0"})
+        await world.policy(loops, matchConditions=[{"name": "slow", "expression": "'slow' in object.data"}])
+        await world.bind()
+
+        async def change() -> None:
+            for number in range(10**6):
+                await world.api.patch(CONFIG_MAPS, "x", "default", {"data": {"n": str(number)}})
+                await asyncio.sleep(0.01)
+
+        changing = asyncio.create_task(change())
+        async with asyncio.timeout(20):
+            text = await world.refusal(world.api.patch(CONFIG_MAPS, "x", "default", {"data": {"slow": "yes"}}))
+        assert "did not complete within requested timeout" in text
+        changing.cancel()
+
+    within(steps)

@@ -131,14 +131,15 @@ class Attributes(msgspec.Struct):  # made at every write, several times as fast 
     view: RequestView | None = None
     #: Whether the plugins that change the object are asked again; made by the first whom that concerns.
     reinvocation: Reinvocation | None = None
-    _time: RequestTime | None = None
+    #: What all attempts of a write share; without it the first plugin that needs one makes it (`time`).
+    shared_time: RequestTime | None = None
 
     @property
     def time(self) -> RequestTime:
         """What all share that may take long, from the first of them on."""
-        if self._time is None:
-            self._time = RequestTime(self.user.name)
-        return self._time
+        if self.shared_time is None:
+            self.shared_time = RequestTime(self.user.name)
+        return self.shared_time
 
     @property
     def requested(self) -> Resource:

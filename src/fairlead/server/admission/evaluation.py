@@ -97,14 +97,17 @@ class RequestTime:
     """How long expressions about one request may hold the event loop, and how long others may keep it waiting."""
 
     def __init__(self, user: str) -> None:
-        """It begins now. `user`: who waits for his own policies before others wait for them."""
+        """It begins with the first question. `user`: who waits for his own policies before others wait for them."""
         self._user = user
         self._of_loop = _SECONDS_OF_LOOP
-        self._ends_at = monotonic() + _REQUEST_SECONDS
+        self._ends_at: float | None = None
 
     def seconds_left(self) -> float:
         """How long the request may still wait; ServerTimeout if that is over."""
-        if (left := self._ends_at - monotonic()) > 0:
+        now = monotonic()
+        if self._ends_at is None:
+            self._ends_at = now + _REQUEST_SECONDS
+        if (left := self._ends_at - now) > 0:
             return left
         raise _timeout()
 
