@@ -286,6 +286,24 @@ async def test_what_finished_first_is_removed_when_there_is_too_much_of_it(clust
     assert [one["metadata"]["name"] for one in await cluster.all(builtin.PODS)] == ["p2", "p3", "p4"]
 
 
+@pytest.mark.parametrize("is_made_again", [False, True])
+@played(run, lambda: PodGarbage(most_finished=3))
+async def test_too_much_goes_also_if_what_finished_last_is_deleted_meanwhile(
+    cluster: Cluster, is_made_again: bool
+) -> None:
+    await node(cluster, "n1")
+    for number in range(6):  # the fourth makes it look at once, the fifth has it look again later
+        await pod(cluster, f"p{number}", "n1")
+        await cluster.patch(builtin.PODS, f"p{number}", {"status": {"phase": "Succeeded"}}, "status")
+        await asyncio.sleep(1)
+    await cluster.delete(builtin.PODS, "p4")
+    if is_made_again:
+        await pod(cluster, "p4", "n1")
+    await asyncio.sleep(60)
+    left = [one["metadata"]["name"] for one in await cluster.all(builtin.PODS)]
+    assert left == ["p2", "p3", *["p4"] * is_made_again, "p5"]
+
+
 class CountingPodGarbage(PodGarbage):
     """Counts its turns."""
 

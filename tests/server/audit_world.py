@@ -12,10 +12,10 @@ from fairlead.server.audit.policy import Decision
 from fairlead.server.audit.request_audit import RequestAudit
 
 
-def a_request(level: Level = Level.METADATA) -> RequestAudit:
+def a_request(level: Level = Level.METADATA, user: User = User("me")) -> RequestAudit:
     """Made on a loop."""
     origin = Origin(b"1", b"/", b"", b"", b"", b"", "127.0.0.1")
-    asked = AccessRequest(User("me"), "create", "", "v1", "configmaps")
+    asked = AccessRequest(user, "create", "", "v1", "configmaps")
     return RequestAudit(origin, asked, Decision(level), lambda told, size: None, is_long_running=False)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from collections.abc import Iterator
@@ -12,10 +13,16 @@ from typing import Any
 import pytest
 
 from fairlead.api.objects import Obj
+from fairlead.api.users import User
 from fairlead.client.kubeconfig import Access, render
-from fairlead.server.audit import policy_file
+from fairlead.runtime.clock import monotonic
+from fairlead.server.audit import auditor, policy_file
+from fairlead.server.audit import webhook as webhook_module
 from fairlead.server.audit.auditor import AuditSettings
-from fairlead.server.audit.webhook import AuditWebhookSettings, Mode
+from fairlead.server.audit.event import Stage
+from fairlead.server.audit.webhook import AuditWebhook, AuditWebhookSettings, Mode
+from fairlead.server.metrics.audit import AuditMetrics
+from tests.server.audit_world import a_request
 from tests.server.http_world import CONFIG_MAPS, JSON, SECONDS, Reply, Server, check_status
 from tests.server.https_services import HttpsServer
 
@@ -103,6 +110,33 @@ def test_a_batch_that_does_not_fill_is_sent_after_a_while(collector: Collector) 
         server.soon(lambda: collector.stages(id_) == ["RequestReceived", "ResponseComplete"])
 
 
+def test_without_a_wait_nothing_is_done_while_nothing_comes(
+    collector: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--audit-webhook-batch-max-wait 0s` had the server look again at every turn of its loop."""
+    looks = 0
+
+    def counting() -> float:
+        nonlocal looks
+        looks += 1
+        return monotonic()
+
+    monkeypatch.setattr(webhook_module, "monotonic", counting)
+
+    async def run() -> None:
+        webhook = AuditWebhook(AuditWebhookSettings(collector.kubeconfig, most_wait_seconds=0.0, throttle=None))
+        try:
+            for _ in range(100):
+                await asyncio.sleep(0)
+            assert looks < 10
+            webhook.take([(b'{"kind":"Event","apiVersion":"audit.k8s.io/v1","auditID":"a"}', None)])
+        finally:
+            await webhook.close()
+
+    asyncio.run(run())
+    assert [event["auditID"] for event in collector.events()] == ["a"]
+
+
 def test_a_stop_sends_what_there_is(collector: Collector) -> None:
     with auditing(collector, most_wait_seconds=LONG) as server:
         id_ = create(server, "a").headers["audit-id"]
@@ -156,6 +190,25 @@ def test_requests_wait_until_the_service_is_told(collector: Collector, mode: Mod
         assert stages[:2] == ["RequestReceived", "ResponseStarted"]
 
 
+def test_an_event_that_cannot_be_told_loses_no_other_and_keeps_nobody_waiting(collector: Collector) -> None:
+    """In a token file that is not UTF-8 there may be names that JSON has not."""
+
+    async def run() -> None:
+        webhook = AuditWebhookSettings(collector.kubeconfig, Mode.BLOCKING)
+        settings, metrics = AuditSettings(policy_file.parse(POLICY), webhook=webhook), AuditMetrics()
+        async with auditor.auditing(settings, metrics) as found:
+            assert found is not None
+            waiters = [
+                found.put((a_request(user=User(name)), Stage.REQUEST_RECEIVED, 0.0), 1)
+                for name in ("me", "\udcff", "you")
+            ]
+            async with asyncio.timeout(SECONDS):
+                assert [waiter and await waiter for waiter in waiters] == [True, False, True]
+
+    asyncio.run(run())
+    assert {event["user"]["username"] for event in collector.events()} == {"me", "you"}
+
+
 def test_a_service_that_fails_fails_requests_only_if_it_is_strict(collector: Collector) -> None:
     collector.code = 500
     with auditing(collector, mode=Mode.BLOCKING, initial_backoff_seconds=0.001) as server:
@@ -170,3 +223,19 @@ def test_a_service_that_fails_fails_requests_only_if_it_is_strict(collector: Col
         assert metric(server, "apiserver_audit_requests_rejected_total") == 1
         collector.code = 200
         assert create(server, "a").code == 201
+
+
+def test_what_is_complained_of_has_no_password_of_the_url(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    kubeconfig = tmp_path / "audit.kubeconfig"
+    kubeconfig.write_text(render(Access("https://me:s3@cr:et@127.0.0.1:1/a:b@c", None)))
+
+    async def run() -> None:
+        webhook = AuditWebhook(AuditWebhookSettings(kubeconfig, Mode.BLOCKING, initial_backoff_seconds=0.0))
+        waiter = asyncio.get_running_loop().create_future()
+        webhook.take([(b"{}", waiter)])
+        assert not await waiter
+        await webhook.close()
+
+    asyncio.run(run())
+    assert 'Post "https://me:***@127.0.0.1:1/a:b@c"' in caplog.text
+    assert "et@" not in caplog.text

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
+
 from fairlead.api.builtin import IP_ADDRESSES, SERVICE_CIDRS, SERVICES
+from fairlead.api.errors import NotFound
 from fairlead.api.objects import Obj
 from fairlead.runtime.loops import run_virtual
+from fairlead.server.assembly import Server
+from fairlead.store.memory import MemoryStore
 from tests.registry_api import RegistryApi
 
 
@@ -74,3 +81,41 @@ def test_an_address_of_somebody_else_is_left_alone() -> None:
             assert (await api.get(IP_ADDRESSES, "10.0.0.9")).obj()["spec"] == own["spec"]
 
     run_virtual(main())
+
+
+def test_a_policy_that_refuses_the_objects_keeps_no_server_from_starting() -> None:
+    """They come when it allows them."""
+    rule = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["CREATE"], "resources": ["ipaddresses"]}
+    spec = {"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": "false"}]}
+    binding = {"policyName": "p", "validationActions": ["Deny"]}
+
+    async def main() -> None:
+        store = MemoryStore()
+        async with serving(store) as server:
+            rows = {row.kind: row for row in server.registry.catalogue.rows()}
+            policies, bindings = rows["ValidatingAdmissionPolicy"], rows["ValidatingAdmissionPolicyBinding"]
+            await server.api.create(policies, {"metadata": {"name": "p"}, "spec": spec})
+            await server.api.create(bindings, {"metadata": {"name": "b"}, "spec": binding})
+            made = (await server.api.create(SERVICES, service("a"), "default")).obj()
+            await asyncio.sleep(10)
+        ip = made["spec"]["clusterIP"]
+        async with serving(store) as server:
+            with pytest.raises(NotFound):
+                await server.api.get(IP_ADDRESSES, ip)
+            await server.api.delete(bindings, "b")
+            await asyncio.sleep(60)
+            assert (await server.api.get(IP_ADDRESSES, ip)).obj()["spec"]["parentRef"]["name"] == "a"
+
+    run_virtual(main())
+
+
+@asynccontextmanager
+async def serving(store: MemoryStore) -> AsyncIterator[Server]:
+    server = Server(store)
+    await server.open(["ServiceAccount"])
+    running = asyncio.create_task(server.run())
+    try:
+        yield server
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)

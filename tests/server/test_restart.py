@@ -44,6 +44,39 @@ def test_a_restarted_server_shows_the_same_objects_and_no_older_history() -> Non
     run_virtual(main())
 
 
+@pytest.mark.parametrize(
+    ("group", "kind", "name"),
+    [
+        ("rbac.authorization.k8s.io", "ClusterRole", "view"),
+        ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration", "workload-low"),
+        ("apiregistration.k8s.io", "APIService", "v1.apps"),
+    ],
+)
+def test_a_policy_that_refuses_what_a_start_puts_right_keeps_no_server_from_starting(
+    group: str, kind: str, name: str
+) -> None:
+    """It could not be changed otherwise."""
+    rule = {"apiGroups": [group], "apiVersions": ["*"], "operations": ["CREATE", "UPDATE"], "resources": ["*"]}
+    spec = {"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": "false"}]}
+    binding = {"policyName": "p", "validationActions": ["Deny"]}
+
+    async def main() -> None:
+        store = MemoryStore()
+        async with world(store) as made:
+            rows = {row.kind: row for row in made.registry.catalogue.rows()}
+            await made.api.create(rows["ValidatingAdmissionPolicy"], {"metadata": {"name": "p"}, "spec": spec})
+            row = rows["ValidatingAdmissionPolicyBinding"]
+            await made.api.create(row, {"metadata": {"name": "b"}, "spec": binding})
+            await made.api.delete(rows[kind], name)
+        async with world(store) as made:
+            assert name not in await made.names(rows[kind])
+            await made.api.delete(row, "b")
+        async with world(store) as made:
+            assert name in await made.names(rows[kind])
+
+    run_virtual(main())
+
+
 WIDGETS = Resource("example.com", "v1", "widgets", "Widget")
 
 

@@ -41,6 +41,12 @@ def test_a_file_has_a_user_in_each_record(tmp_path: Path, caplog: pytest.LogCapt
     assert f"empty token has been found in token file '{path}', record number '4'" in caplog.text
 
 
+def test_names_that_are_not_utf8_are_those_that_json_shows(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.csv"
+    path.write_bytes(b"token,us\xe9r,\xff,a\xfe")
+    assert token_file.load(path) == {"token": User("us\ufffdr", ("a\ufffd",), "\ufffd")}
+
+
 def test_a_record_without_a_uid_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path, "a,b,c\na,b\n")
     with pytest.raises(ValueError, match=r"must have at least 3 columns \(token, user name, user uid\), found 2"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
@@ -15,6 +16,9 @@ from fairlead.api.errors import ApiError, Forbidden, Invalid
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.users import AUTHENTICATED, User
+from fairlead.cel.environment import Environment
+from fairlead.server.admission import evaluation
+from fairlead.server.admission.evaluation import POLICY_BUDGET, Budget, RequestTime, Until
 from fairlead.server.assembly import Server
 from fairlead.server.audit.request_audit import RequestAudit
 from fairlead.server.context import INTERNAL, Result
@@ -503,5 +507,77 @@ def test_what_takes_long_does_not_hold_the_loop() -> None:
         await world.refusal(world.create())
         counting.cancel()
         assert turns > 40
+
+    within(steps)
+
+
+class Endless:
+    """An evaluation that nobody but its meter ends."""
+
+    def __init__(self) -> None:
+        self.begun, self.ended = threading.Event(), threading.Event()
+        self._program = Environment({}).compile(f"{list(range(60))}.all(a, a >= 0)")
+
+    def __call__(self, until: Until) -> None:
+        self.begun.set()
+        try:
+            while not self.ended.wait(0):
+                Budget(POLICY_BUDGET, until).value(self._program, {})
+        finally:
+            self.ended.set()
+
+
+def test_an_evaluation_ends_with_its_request() -> None:
+    """Nobody waits for it any more, neither those whose turn is next nor a server that stops."""
+
+    async def run() -> None:
+        endless = Endless()
+        asking = asyncio.create_task(RequestTime("u").evaluate(endless, is_long=True))
+        assert await asyncio.to_thread(endless.begun.wait, 30)
+        asking.cancel()
+        try:
+            assert await asyncio.to_thread(endless.ended.wait, 5)
+        finally:
+            endless.ended.set()
+
+    asyncio.run(run())
+
+
+def test_policies_may_take_as_long_as_a_request_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluation, "_REQUEST_SECONDS", 0.05)
+    text = "Timeout: request did not complete within requested timeout - context deadline exceeded"
+
+    async def steps(world: World) -> None:
+        numbers = str(list(range(60)))
+        loops = f"{numbers}.all(a, {numbers}.all(b, {numbers}.all(c, a + b + c >= 0)))"
+        await world.policy(*[loops] * 9, failurePolicy="Ignore")
+        await world.bind()
+        assert await world.refusal(world.create()) == text
+        assert "not found" in await world.refusal(world.api.get(CONFIG_MAPS, "x", "default"))
+
+    within(steps)
+
+
+def test_a_write_that_is_tried_again_and_again_has_the_time_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody changes the object faster than a policy about it is evaluated."""
+    monkeypatch.setattr(evaluation, "_REQUEST_SECONDS", 1.0)
+
+    async def steps(world: World) -> None:
+        numbers = str(list(range(30)))
+        loops = f"{numbers}.all(a, {numbers}.all(b, {numbers}.all(c, a + b + c >= 0)))"
+        await world.create({"n": "0"})
+        await world.policy(*[loops] * 12, matchConditions=[{"name": "slow", "expression": "'slow' in object.data"}])
+        await world.bind()
+
+        async def change() -> None:
+            for number in range(10**6):
+                await world.api.patch(CONFIG_MAPS, "x", "default", {"data": {"n": str(number)}})
+                await asyncio.sleep(0.01)
+
+        changing = asyncio.create_task(change())
+        async with asyncio.timeout(20):
+            text = await world.refusal(world.api.patch(CONFIG_MAPS, "x", "default", {"data": {"slow": "yes"}}))
+        assert "did not complete within requested timeout" in text
+        changing.cancel()
 
     within(steps)

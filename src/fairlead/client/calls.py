@@ -8,6 +8,7 @@ those that Go's HTTP client and client-go would find (client-go/rest/request.go,
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -42,6 +43,7 @@ _REFUSALS: Final = {
     503: "the server is currently unable to handle the request",
     504: "the server was unable to return a response in the time allotted, but may still be processing the request",
 }
+_PASSWORD: Final = re.compile(r"^([^/?#]*//[^/?#:@]*:)[^/?#]*@")
 _UNKNOWN_AUTHORITY: Final = frozenset({2, 18, 19, 20, 21})  # X509_V_ERR_*: no way from the certificate to a root
 _WRONG_NAMES: Final = frozenset({62, 64})
 _EXPIRED: Final = frozenset({9, 10})
@@ -103,7 +105,7 @@ class Connections:
         import aiohttp
         from yarl import URL
 
-        asked, told = URL(url, encoded=True), f"{method.capitalize()} {go_quote(url)}"
+        asked, told = URL(url, encoded=True), f"{method.capitalize()} {go_quote(without_password(url))}"
         whole = {**self._headers, **(headers or {})}.items()
         try:
             async with (
@@ -233,6 +235,11 @@ def _refusal(code: int, media_type: str, body: bytes) -> str:
     if code >= 500:
         return f"an error on the server ({go_quote(text)}) has prevented the request from succeeding"
     return f"the server responded with the status code {code} but did not return more information"
+
+
+def without_password(url: str) -> str:
+    """As Go tells of a URL in an error."""
+    return _PASSWORD.sub(r"\1***@", url, count=1)
 
 
 def why(error: Exception, host: str | None) -> str:

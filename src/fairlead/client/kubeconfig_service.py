@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from fairlead.client import kubeconfig
-from fairlead.client.calls import Connections
+from fairlead.client.calls import Connections, without_password
 from fairlead.client.tls import tls_of
 from fairlead.runtime import rng
 
@@ -36,7 +36,8 @@ class KubeconfigService:
 
     @property
     def url(self) -> str:
-        return self._access.server
+        """Which it is, to be told."""
+        return without_password(self._access.server)
 
     async def close(self) -> None:
         await self._connections.close()

@@ -77,9 +77,9 @@ class PodGarbage(Controller[Pod]):
     queue_name = "orphaned_pods_nodes"
     account = "pod-garbage-collector"
     kind = PODS
-    watches = (Watch(NODES, _pods_on),)
 
     def __init__(self, most_finished: int = MOST_FINISHED) -> None:
+        self.watches = (Watch(NODES, _pods_on), Watch(PODS, self._successor))
         self._most_finished = most_finished
         self._missing: dict[str, float] = {}  # nodes that are not there, and since when
         self._swept_at = -math.inf
@@ -116,6 +116,14 @@ class PodGarbage(Controller[Pod]):
         except NotFound:
             yield from _remove(obj, "PodGC: node no longer exists", world.now)
 
+    def _successor(self, world: World, old: Pod | None, new: Pod | None) -> Iterator[str]:
+        """Who looks instead of a pod that has gone, or is another one by that name."""
+        if old is None or old.metadata.key != self._next_sweeper or (new is not None and new.is_finished):
+            return
+        self._next_sweeper = next((pod.metadata.key for pod in _finished(world)[_ALL]), "")
+        if self._next_sweeper:
+            yield self._next_sweeper
+
     def _surplus(self, world: World) -> int:
         return _finished(world).count(_ALL) - self._most_finished
 
@@ -128,7 +136,7 @@ class PodGarbage(Controller[Pod]):
             return
         since = world.monotonic - self._swept_at
         if since < SWEEP_SECONDS:
-            if world.get(PODS, self._next_sweeper) is None:  # it has no timer, or its pod is gone
+            if not self._next_sweeper:
                 self._next_sweeper = key
                 yield Requeue(SWEEP_SECONDS - since)
             return

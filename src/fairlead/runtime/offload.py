@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Final, TypeVar
 
 from fairlead.runtime.clock import running_loop
@@ -32,7 +32,7 @@ class _Here(threading.local):
 _here: Final = _Here()
 
 
-async def offload(function: Callable[[], T], *, is_long: bool, threads: ThreadPoolExecutor = _THREADS) -> T:
+async def offload(function: Callable[[], T], *, is_long: bool, threads: Executor = _THREADS) -> T:
     """The function's result; it is called in a thread if it may take long. `threads`: not in one that all share."""
     if not is_long:
         return function()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+import logging
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 
 from fairlead.api.builtin import COMPONENT_STATUSES, IP_ADDRESSES, RESOURCES, SERVICE_CIDRS
 from fairlead.api.encoded import beginning
+from fairlead.api.errors import ApiError
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.users import INTERNAL_USER
@@ -50,6 +52,8 @@ from fairlead.server.storage.catalogue import Catalogue, Served
 from fairlead.server.storage.families import storage_families
 from fairlead.server.subresources.table import ACTIONS, ENDPOINTS
 from fairlead.store.base import Store
+
+log = logging.getLogger(__name__)
 
 
 class Server:
@@ -126,9 +130,12 @@ class Server:
         await self._custom_kinds.load_definitions()
         registry.recall()
         await bootstrap(registry)
-        await self._cluster_addresses.settle()
-        await asyncio.gather(reconcile(registry, further_policy), flow_control.settle(registry, self.fairness))
-        await self.aggregator.settle()
+        await self._cluster_addresses.begin()
+        await asyncio.gather(
+            _if_allowed(reconcile(registry, further_policy), "default roles"),
+            _if_allowed(flow_control.settle(registry, self.fairness), "flow control"),
+        )
+        await _if_allowed(self.aggregator.settle(), "API services")
         if self.is_new:  # nobody has seen anything yet that they could go on from
             registry.compact(registry.revision)
         registry.webhooks.has_begun = True
@@ -166,6 +173,14 @@ class Server:
             await self._admission.close()
             await self.registry.webhooks.close()
             await self.registry.agents.kubelets.close()
+
+
+async def _if_allowed(work: Awaitable[None], what: str) -> None:
+    """What a start puts right. A policy of a user may refuse that, and could not be changed if nothing started."""
+    try:
+        await work
+    except ApiError as error:
+        log.error("what is wrong with %s stays so: %s", what, error)
 
 
 _ORDINARY = Strategy()

@@ -22,7 +22,7 @@ from fairlead.api.users import INTERNAL_USER, User
 from fairlead.client.webhooks import WebhookClient
 from fairlead.server.access import Authorizer
 from fairlead.server.admission.configuration import UNCONFIGURED, AdmissionConfiguration
-from fairlead.server.admission.evaluation import LoopTime
+from fairlead.server.admission.evaluation import RequestTime
 from fairlead.server.audit.request_audit import RequestAudit
 from fairlead.server.metrics.admission import WebhookMetrics
 
@@ -131,16 +131,15 @@ class Attributes(msgspec.Struct):  # made at every write, several times as fast 
     view: RequestView | None = None
     #: Whether the plugins that change the object are asked again; made by the first whom that concerns.
     reinvocation: Reinvocation | None = None
-    #: Until when, by the loop's clock, those outside of this process must have answered; set by the first of them.
-    deadline: float | None = None
-    _loop_time: LoopTime | None = None
+    #: What all attempts of a write share; without it the first plugin that needs one makes it (`time`).
+    shared_time: RequestTime | None = None
 
     @property
-    def loop_time(self) -> LoopTime:
-        """What the expressions of all plugins share."""
-        if self._loop_time is None:
-            self._loop_time = LoopTime()
-        return self._loop_time
+    def time(self) -> RequestTime:
+        """What all share that may take long, from the first of them on."""
+        if self.shared_time is None:
+            self.shared_time = RequestTime(self.user.name)
+        return self.shared_time
 
     @property
     def requested(self) -> Resource:

@@ -1,19 +1,23 @@
 """What expressions about a request may cost, and where they are evaluated.
 
 Each evaluation has a limit, and those of one policy share a budget (k8s.io/apiserver/pkg/apis/cel/config.go and
-pkg/admission/plugin/cel/activation.go, 1.36). What would hold the event loop begins again beside it.
+pkg/admission/plugin/cel/activation.go, 1.36). What would hold the event loop begins again beside it, and ends with its
+request: with its time, its client, or the server.
 """
 
 from __future__ import annotations
 
+import asyncio
+import math
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
+from fairlead.api.errors import ServerTimeout
 from fairlead.cel.environment import PER_CALL_LIMIT, Program
 from fairlead.cel.errors import CelError, TooCostlyError
 from fairlead.cel.scope import Meter
-from fairlead.runtime.clock import stopwatch
+from fairlead.runtime.clock import monotonic, stopwatch
+from fairlead.runtime.fair_thread import FairThread
 from fairlead.runtime.offload import offload
 
 T = TypeVar("T")
@@ -23,9 +27,11 @@ POLICY_BUDGET: Final = 10_000_000
 #: And match conditions, of a policy or a webhook (`RuntimeCELCostBudgetMatchConditions`).
 CONDITIONS_BUDGET: Final = POLICY_BUDGET // 4
 #: What policies may cost takes seconds. Who waits for that waits for other policies, and nobody else does.
-_THREAD: Final = ThreadPoolExecutor(max_workers=1, thread_name_prefix="policies")
+_THREAD: Final = FairThread("policies")
 #: How many seconds of the event loop all expressions about one request may have.
 _SECONDS_OF_LOOP: Final = 0.02
+#: How long webhooks, and policies beside the loop, may take together (apiserver, `requestTimeoutUpperBound`).
+_REQUEST_SECONDS: Final = 34.0
 
 
 class OutOfBudgetError(TooCostlyError):
@@ -36,28 +42,35 @@ class OutOfBudgetError(TooCostlyError):
 
 
 class _TakesLongError(Exception):
-    """An evaluation has had its time on the event loop. No CelError: no expression can go on after it."""
+    """An evaluation has had its time. No CelError: no expression can go on after it."""
 
 
-class _LoopMeter(Meter):
-    """The meter of an evaluation on the event loop."""
+class Until:
+    """Until when, by the stopwatch, an evaluation may go on. Whoever waits for it in another thread may end it."""
 
+    __slots__ = ("moment",)
+
+    def __init__(self, moment: float) -> None:
+        self.moment = moment
+
+
+class _TimedMeter(Meter):
     __slots__ = ("_until",)
 
-    def __init__(self, budget: int, until: float) -> None:
+    def __init__(self, budget: int, until: Until) -> None:
         super().__init__(budget)
         self._until = until
 
     def take(self, cost: int) -> None:
         super().take(cost)
-        if stopwatch() > self._until:
+        if stopwatch() > self._until.moment:
             raise _TakesLongError
 
 
 class Budget:
-    """What several evaluations may cost together, beside what each may; `until` when they may be on the loop."""
+    """What several evaluations may cost together, beside what each may; and until when they may go on."""
 
-    def __init__(self, units: int, until: float | None) -> None:
+    def __init__(self, units: int, until: Until) -> None:
         self._left, self._until = units, until
 
     def evaluate(self, program: Program, variables: Mapping[str, Any]) -> Any:
@@ -71,8 +84,7 @@ class Budget:
 
     def value(self, program: Program, variables: Mapping[str, Any]) -> Any:
         """The same for part of an expression, which says itself of what it is."""
-        until = self._until
-        meter = Meter(PER_CALL_LIMIT) if until is None else _LoopMeter(PER_CALL_LIMIT, until)
+        meter = _TimedMeter(PER_CALL_LIMIT, self._until)
         try:
             return program.metered(variables, meter)
         finally:
@@ -81,20 +93,43 @@ class Budget:
                 raise OutOfBudgetError
 
 
-class LoopTime:
-    """How long expressions about one request may still hold the event loop."""
+class RequestTime:
+    """How long expressions about one request may hold the event loop, and how long others may keep it waiting."""
 
-    def __init__(self) -> None:
-        self._left = _SECONDS_OF_LOOP
+    def __init__(self, user: str) -> None:
+        """It begins with the first question. `user`: who waits for his own policies before others wait for them."""
+        self._user = user
+        self._of_loop = _SECONDS_OF_LOOP
+        self._ends_at: float | None = None
 
-    async def evaluate(self, work: Callable[[float | None], T], *, is_long: bool = False) -> T:
+    def seconds_left(self) -> float:
+        """How long the request may still wait; ServerTimeout if that is over."""
+        now = monotonic()
+        if self._ends_at is None:
+            self._ends_at = now + _REQUEST_SECONDS
+        if (left := self._ends_at - now) > 0:
+            return left
+        raise _timeout()
+
+    async def evaluate(self, work: Callable[[Until], T], *, is_long: bool = False) -> T:
         """What `work` finds with budgets that last until then; called again, in a thread, if that is too short."""
-        if not is_long and self._left > 0:
+        if not is_long and self._of_loop > 0:
             began = stopwatch()
             try:
-                return work(began + self._left)
+                return work(Until(began + self._of_loop))
             except _TakesLongError:
                 pass
             finally:
-                self._left -= stopwatch() - began
-        return await offload(lambda: work(None), is_long=True, threads=_THREAD)
+                self._of_loop -= stopwatch() - began
+        until = Until(math.inf)
+        try:
+            async with asyncio.timeout(self.seconds_left()):
+                return await offload(lambda: work(until), is_long=True, threads=_THREAD.of(self._user))
+        except TimeoutError:
+            raise _timeout() from None
+        finally:  # nobody waits for it any more
+            until.moment = -math.inf
+
+
+def _timeout() -> ServerTimeout:
+    return ServerTimeout("Timeout: request did not complete within requested timeout - context deadline exceeded")

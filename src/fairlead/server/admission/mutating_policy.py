@@ -28,7 +28,7 @@ from fairlead.server.admission.base import (
     Reinvocation,
     RequestView,
 )
-from fairlead.server.admission.evaluation import CONDITIONS_BUDGET, POLICY_BUDGET, Budget
+from fairlead.server.admission.evaluation import CONDITIONS_BUDGET, POLICY_BUDGET, Budget, Until
 from fairlead.server.admission.expressions import activation, all_hold, namespace_of
 from fairlead.server.admission.policy_inputs import LazyVariables, bound_policies, params_of
 from fairlead.server.admission.remembered import Remembered
@@ -138,7 +138,7 @@ class MutatingAdmissionPolicy(AdmissionPlugin):
         policy, conditions = invocation.policy, invocation.policy.expressions.conditions
         variables = await self._variables(invocation, attributes) if conditions else {}
         try:
-            if not await attributes.loop_time.evaluate(
+            if not await attributes.time.evaluate(
                 lambda until: all_hold(conditions, variables, Budget(CONDITIONS_BUDGET, until))
             ):
                 return
@@ -174,7 +174,7 @@ class MutatingAdmissionPolicy(AdmissionPlugin):
         variables = await self._variables(invocation, attributes)
         obj: Obj = variables["object"]
 
-        def changed(until: float | None) -> Obj:
+        def changed(until: Until) -> Obj:
             budget = Budget(POLICY_BUDGET, until)
             known = variables | {"variables": LazyVariables(composed, variables, budget)}
             value = to_json(budget.evaluate(mutation.program, known))
@@ -182,7 +182,7 @@ class MutatingAdmissionPolicy(AdmissionPlugin):
                 raise _MutationError(mutation.fault)
             return _patched(obj, value) if mutation.is_patch else _applied(obj, value, row, view)
 
-        made = await attributes.loop_time.evaluate(changed, is_long=attributes.is_long)
+        made = await attributes.time.evaluate(changed, is_long=attributes.is_long)
         if made == obj:
             return
         try:

@@ -18,7 +18,7 @@ from fairlead.cel.errors import CelError
 from fairlead.kinds.admission_policies import CompiledPolicy, Validation, compile_policy
 from fairlead.server.admission import matching
 from fairlead.server.admission.base import AdmissionPlugin, Attributes, Dependencies, Operation, Reader
-from fairlead.server.admission.evaluation import CONDITIONS_BUDGET, POLICY_BUDGET, Budget, OutOfBudgetError
+from fairlead.server.admission.evaluation import CONDITIONS_BUDGET, POLICY_BUDGET, Budget, OutOfBudgetError, Until
 from fairlead.server.admission.expressions import activation, all_hold, namespace_of
 from fairlead.server.admission.policy_inputs import LazyVariables, bound_policies, params_of
 from fairlead.server.admission.remembered import Remembered
@@ -159,12 +159,12 @@ class _Asking:
         return [] if self._spec.get("failurePolicy") == "Ignore" else [Denial(message, index=index, is_final=is_final)]
 
     async def _with_params(self, params: Obj | None) -> list[Denial]:
-        denials, told = await self._attributes.loop_time.evaluate(lambda until: self._judged(params, until))
+        denials, told = await self._attributes.time.evaluate(lambda until: self._judged(params, until))
         for key, text in told:
             self.told.setdefault(key, {})[text] = None
         return denials
 
-    def _judged(self, params: Obj | None, until: float | None) -> tuple[list[Denial], list[tuple[str, str]]]:
+    def _judged(self, params: Obj | None, until: Until) -> tuple[list[Denial], list[tuple[str, str]]]:
         """What does not hold, and what the audit log is to be told. Of what exhausts the budget that alone is said."""
         variables = self._variables | {"params": params}
         try:

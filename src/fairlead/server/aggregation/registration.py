@@ -46,8 +46,10 @@ class Registration:
 
     async def settle(self) -> None:
         """Create what is missing, put right what has changed, and remove what is not served any more."""
-        await self._sync(at_start=True)
-        self._registry.catalogue.on_changed = self._changed.set
+        try:
+            await self._sync(at_start=True)
+        finally:
+            self._registry.catalogue.on_changed = self._changed.set
 
     async def run(self) -> None:
         """Follow custom kinds, until cancelled."""

@@ -8,6 +8,7 @@ is no room for is lost and counted. For a service (`webhook.py`) requests wait i
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -31,6 +32,8 @@ STDOUT: Final = "-"
 #: kube-apiserver's --audit-log-batch-buffer-size; and what these lines may take.
 _MOST_WAITING: Final = 10_000
 _MOST_WAITING_BYTES: Final = 64 << 20
+
+log = logging.getLogger(__name__)
 
 #: What is told, and who waits until the service has it.
 _Item: TypeAlias = "tuple[Told, asyncio.Future[bool] | None]"
@@ -122,18 +125,28 @@ def _writer(
     encode = msgspec.json.Encoder().encode
     loop = asyncio.get_running_loop()
 
+    def line_of(told: Told) -> bytes:
+        """Its line; b"" if it is lost."""
+        audit, stage, moment = told
+        try:
+            return encode(audit.event(stage, moment))
+        except Exception:  # a bug, which costs no other event, and nobody waits for this one
+            writer.failed += 1
+            log.exception("audit: an event cannot be told")
+            return b""
+
     def write(items: Sequence[_Item]) -> None:
-        lines = [encode(audit.event(stage, moment)) for (audit, stage, moment), _ in items]
+        lines = [(line_of(told), waiter) for told, waiter in items]
         if webhook is not None:
-            waiters = [waiter for _, waiter in items]
-            loop.call_soon_threadsafe(webhook.take, list(zip(lines, waiters, strict=True)))
+            loop.call_soon_threadsafe(webhook.take, lines)
         if append is not None:
-            append(b"\n".join([*lines, b""]))
+            append(b"".join(line + b"\n" for line, _ in lines if line))
 
     gather_seconds = 0.0 if webhook is not None and webhook.blocks else GATHER_SECONDS
-    return BackgroundWriter(
+    writer = BackgroundWriter[_Item](
         "audit log", write, max_items=_MOST_WAITING, max_bytes=_MOST_WAITING_BYTES, gather_seconds=gather_seconds
     )
+    return writer
 
 
 def _to_stdout(data: bytes) -> None:

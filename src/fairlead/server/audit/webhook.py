@@ -32,7 +32,7 @@ _LIST: Final = b'{"kind":"EventList","apiVersion":"audit.k8s.io/v1","metadata":{
 #: How a line of the log begins; an item of a list has its type from there.
 _TYPE: Final = b'{"kind":"Event","apiVersion":"audit.k8s.io/v1",'
 
-#: An event as a line of JSON, and who waits until it is delivered.
+#: An event as a line of JSON, which is empty if it is lost already; and who waits until it is delivered.
 Line: TypeAlias = "tuple[bytes, asyncio.Future[bool] | None]"
 
 log = logging.getLogger(__name__)
@@ -88,6 +88,9 @@ class AuditWebhook:
     def take(self, lines: Iterable[Line]) -> None:
         """Deliver these, one by one if somebody waits for them; what there is no room for is lost."""
         for line, waiter in lines:
+            if not line:
+                _answer(waiter, is_delivered=False)
+                continue
             if self._count >= self._settings.most_waiting or self._bytes + len(line) > _MOST_BYTES:
                 self.dropped += 1
                 self._tell(f"audit buffer queue blocked: {self.dropped} events lost so far")
@@ -123,14 +126,17 @@ class AuditWebhook:
 
     async def _send_batches(self) -> None:
         pace = _Pace(self._settings.throttle)
-        while True:
-            until = monotonic() + self._settings.most_wait_seconds
-            await self._until_full(until)
-            if self._waiting:
-                await pace.wait()
-                self._begin(self._deliver(self._taken()))
-            elif self._is_ending:
-                return
+        while await self._until_one_waits():
+            await self._until_full(monotonic() + self._settings.most_wait_seconds)
+            await pace.wait()
+            self._begin(self._deliver(self._taken()))
+
+    async def _until_one_waits(self) -> bool:
+        """Whether there is something to send, when that is so, or will never be."""
+        while not (self._waiting or self._is_ending):
+            self._came.clear()
+            await self._came.wait()
+        return bool(self._waiting)
 
     async def _until_full(self, until: float) -> None:
         """Until there are enough for a batch, or that time has come, or there will be no more."""

@@ -27,5 +27,11 @@ def load(path: Path) -> dict[str, User]:
             continue
         if token in users:
             log.warning("duplicate token has been found in token file '%s', record number '%d'", path, number)
-        users[token] = User(name, tuple(record[3].split(",")) if len(record) > 3 else (), uid)
+        groups = tuple(_shown(record[3]).split(",")) if len(record) > 3 else ()
+        users[token] = User(_shown(name), groups, _shown(uid))
     return users
+
+
+def _shown(text: str) -> str:
+    """As Go's JSON has it, in which there is nothing but UTF-8."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -21,6 +21,7 @@ from fairlead.api.verbs import DeleteOptions, PatchType
 from fairlead.runtime.offload import offload
 from fairlead.runtime.tracing import step
 from fairlead.server.admission.base import Admission, Attributes, Kind, Operation
+from fairlead.server.admission.evaluation import RequestTime
 from fairlead.server.apply.field_managers import form_of, scale_form
 from fairlead.server.apply.ownership import mark_reset, merged
 from fairlead.server.codec.body_types import body_type_of
@@ -57,11 +58,20 @@ class WriteAttempt:
         "old",
         "request",
         "served",
+        "time",
         "warnings",
     )
 
-    def __init__(self, admission: Admission, served: Served, request: WriteRequest, endpoint: Endpoint = MAIN) -> None:
-        self._admission = admission
+    def __init__(
+        self,
+        admission: Admission,
+        served: Served,
+        request: WriteRequest,
+        endpoint: Endpoint = MAIN,
+        time: RequestTime | None = None,
+    ) -> None:
+        """`time` is what it shares with other attempts of the same request."""
+        self._admission, self.time = admission, time
         self.served, self.request, self.endpoint = served, request, endpoint
         self.obj: Obj = {}
         self.old: Obj | None = None
@@ -139,6 +149,7 @@ class WriteAttempt:
             self.warnings,
             audit=request.context.audit,
             view=self,
+            shared_time=self.time,
         )
         with step("admission: mutating"):
             await self._admission.admit(attributes)

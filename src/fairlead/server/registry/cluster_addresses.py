@@ -29,7 +29,9 @@ log = logging.getLogger(__name__)
 
 _LABELS: Final = {FAMILY_LABEL: "IPv4", MANAGER_LABEL: ALLOCATOR}
 _READY: Final = {"type": "Ready", "status": "True", "reason": "", "message": "Kubernetes default Service CIDR is ready"}
+#: How long nothing is tried after a refusal: at first, and at most.
 _PAUSE_SECONDS: Final = 1.0
+_LONGEST_PAUSE_SECONDS: Final = 60.0
 #: So many objects are written at once, as one group commit takes them.
 _AT_ONCE: Final = 64
 
@@ -82,8 +84,33 @@ class ClusterAddresses:
         self._changed[address] = None
         self._has_changes.set()
 
-    async def settle(self) -> None:
-        """Make all objects right that may be wrong."""
+    async def begin(self) -> None:
+        """Make all objects right that may be wrong. If a user's policy refuses that, a server begins without."""
+        await self._try()
+
+    async def run(self) -> None:
+        """Go on doing that, until cancelled."""
+        pause = _PAUSE_SECONDS
+        while True:
+            await self._has_changes.wait()
+            self._has_changes.clear()
+            if await self._try():
+                pause = _PAUSE_SECONDS
+            else:
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+    async def _try(self) -> bool:
+        """Whether all are right; if not, that is tried again."""
+        try:
+            await self._settle_all()
+        except ApiError as error:
+            log.warning("the addresses of services are not shown for now: %s", error)
+            self._has_changes.set()
+            return False
+        return True
+
+    async def _settle_all(self) -> None:
         while self._changed:
             changed = list(self._changed)[:_AT_ONCE]
             for address in changed:
@@ -93,18 +120,6 @@ class ClusterAddresses:
             except ApiError:
                 self._changed |= dict.fromkeys(changed)
                 raise
-
-    async def run(self) -> None:
-        """Go on doing that, until cancelled."""
-        while True:
-            await self._has_changes.wait()
-            self._has_changes.clear()
-            try:
-                await self.settle()
-            except ApiError as error:
-                log.warning("the addresses of services are not shown for now: %s", error)
-                await asyncio.sleep(_PAUSE_SECONDS)
-                self._has_changes.set()
 
     async def _settle(self, address: str | None) -> None:
         try:

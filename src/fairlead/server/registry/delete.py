@@ -13,6 +13,7 @@ from fairlead.api.objects import Obj, metadata
 from fairlead.api.verbs import DeleteOptions
 from fairlead.runtime.clock import now
 from fairlead.server.admission.base import Admission, Operation
+from fairlead.server.admission.evaluation import RequestTime
 from fairlead.server.context import Result, WriteRequest
 from fairlead.server.registry.attempt import WriteAttempt
 from fairlead.server.storage import deletion
@@ -41,10 +42,10 @@ class DeleteRequest:
         ACCEPTED if it is still there: finalizers or a grace period keep it.
         """
         served, row = self._served, self._served.resource
-        key = served.key(namespace, name)
+        key, time = served.key(namespace, name), RequestTime(self._request.context.user.name)
 
         async def decide(record: Record | None) -> Result[Encoded]:
-            attempt = WriteAttempt(self._admission, served, self._request)
+            attempt = WriteAttempt(self._admission, served, self._request, time=time)
             attempt.delete_options = self._options
             attempt.warnings += self.warnings
             with attempt:

@@ -15,6 +15,7 @@ from fairlead.api.objects import Obj, metadata
 from fairlead.api.verbs import PatchType
 from fairlead.runtime.offload import offload
 from fairlead.server.admission.base import Admission, Operation
+from fairlead.server.admission.evaluation import RequestTime
 from fairlead.server.admission.unenforced import unenforced
 from fairlead.server.apply.bodies import check_merged, judge_repeated
 from fairlead.server.apply.ownership import apply, keep_unchanged_timestamps, track
@@ -50,13 +51,14 @@ class UpdateRequest:
         self._admission, self._objects, self._served, self._endpoint = admission, objects, served, endpoint
         self._request, self._namespace, self._name = request, namespace, name
         self._body = body
+        self._time = RequestTime(request.context.user.name)
 
     async def carry_out(self) -> Result[Encoded]:
         """The object as this endpoint shows it; CREATED if there was none before."""
         return await self._objects.decided(self._served.key(self._namespace, self._name), self._attempted)
 
     async def _attempted(self, record: Record | None) -> Result[Encoded]:
-        attempt = WriteAttempt(self._admission, self._served, self._request, self._endpoint)
+        attempt = WriteAttempt(self._admission, self._served, self._request, self._endpoint, self._time)
         with attempt:
             desired = self._desired(attempt)
             if record is None:

@@ -84,7 +84,7 @@ class Registered:
             return row
         variables = activation(attributes, row, await attributes.shown(row), self._authorizer)
         try:
-            are_met = await attributes.loop_time.evaluate(
+            are_met = await attributes.time.evaluate(
                 lambda until: all_hold(webhook.conditions, variables, Budget(CONDITIONS_BUDGET, until))
             )
             return row if are_met else None

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from fairlead.api.encoded import encode
-from fairlead.api.errors import ApiError, BadRequest, InternalError, ServerTimeout, foreign
+from fairlead.api.errors import ApiError, BadRequest, InternalError, foreign
 from fairlead.api.objects import Obj
 from fairlead.api.patches.json import JsonPatch, decode_json_patch
 from fairlead.api.resources import Resource
@@ -34,8 +34,6 @@ log = logging.getLogger(__name__)
 
 #: How large an answer may be. An object has at most half as much, and so has the patch that replaces it, in base64.
 MOST_ANSWERED: Final = 8 << 20
-#: How long all webhooks of a request may take together (apiserver, `requestTimeoutUpperBound`).
-REQUEST_SECONDS: Final = 34.0
 #: How long no more is logged of a webhook, and of how many it is known when they were told of.
 _QUIET_SECONDS: Final = 60.0
 _MOST_TOLD: Final = 256
@@ -146,7 +144,7 @@ class Reviews:
             answer = await self._client.post(
                 webhook.spec["clientConfig"],
                 body,
-                seconds=_seconds_left(webhook, attributes),
+                seconds=min(webhook.seconds, attributes.time.seconds_left()),
                 most=MOST_ANSWERED,
                 credentials=self._credentials,
             )
@@ -156,15 +154,6 @@ class Reviews:
             lambda: _patch_in(answer, uid, version, webhook, attributes, is_mutating=self._is_mutating),
             is_long=len(answer) > _LONG_ANSWER,
         )
-
-
-def _seconds_left(webhook: Webhook, attributes: Attributes) -> float:
-    now = monotonic()
-    if attributes.deadline is None:
-        attributes.deadline = now + REQUEST_SECONDS
-    if now >= attributes.deadline:
-        raise ServerTimeout("Timeout: request did not complete within requested timeout - context deadline exceeded")
-    return min(webhook.seconds, attributes.deadline - now)
 
 
 async def _review(attributes: Attributes, row: Resource, uid: str, version: str) -> bytes:
