@@ -89,7 +89,8 @@ class RunObserver:
         self.began = self.last_event = now()
         self._digest = hashlib.sha256()
         self._usage: dict[str, Usage] = {}
-        self._created: dict[str, float] = {}
+        self._seen = 0  # pods, those included that are gone
+        self._created: dict[str, float] = {}  # when, by key
         self._waits: dict[str, float] = {}
         self._held: dict[str, Mapping[str, int]] = {}
         self._nodes: set[str] = set()  # those that exist
@@ -125,6 +126,7 @@ class RunObserver:
         key, moment = pod.metadata.key, now()
         self.last_event = moment
         if old is None:
+            self._seen += 1
             self._created[key] = moment
         if new is not None and new.spec.node_name and (old is None or not old.spec.node_name):
             self._bound(key, new, moment)
@@ -187,7 +189,7 @@ class RunObserver:
             "ended": timestamp(end),
             "seconds": round(end - self.began, 3),
             "nodes": len(informers.of(NODES, Node)),
-            "created": len(self._created),
+            "created": self._seen,
             "placed": self._placed,
             "succeeded": self._finished["Succeeded"],
             "failed": self._finished["Failed"],
