@@ -52,6 +52,22 @@ async def test_containers_of_a_pod_that_says_so_see_each_other(tmp_path: Path, u
         assert not list((node.root / "sandboxes").iterdir())
 
 
+@pytest.mark.parametrize("users", [{}, {"hostUsers": False}])
+@in_loop
+async def test_who_traces_the_first_process_of_a_pod_gains_nothing(tmp_path: Path, users: Obj) -> None:
+    async with real_node(tmp_path) as node:
+        await node.create(manifest("shared", "sleep", "1000", spec={"shareProcessNamespace": True, **users}))
+        await node.until("shared", is_running)
+        (file,) = node.root.glob("sandboxes/*/holder.pid")
+        process = Path("/proc", file.read_text())
+        status = dict(line.split(":\t") for line in (process / "status").read_text().splitlines() if ":\t" in line)
+        assert {status[f"Cap{name}"].strip("0") for name in ("Inh", "Prm", "Eff", "Bnd", "Amb")} == {""}
+        kinds = ("net", "ipc", "uts", "mnt", "pid", "cgroup")
+        assert not [
+            kind for kind in kinds if (process / "ns" / kind).readlink() == Path("/proc/self/ns", kind).readlink()
+        ]
+
+
 @in_loop
 async def test_what_a_container_leaves_behind_ends_with_it(tmp_path: Path) -> None:
     async with real_node(tmp_path) as node:
