@@ -49,6 +49,16 @@ def test_a_range_that_was_cut_off_is_as_none(tmp_path: Path) -> None:
     assert UserRanges(tmp_path, 1).of("a") == IdRange(65536, 65536)
 
 
+def test_a_range_that_cannot_be_kept_is_a_failure_and_hinders_no_other(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    (tmp_path / "b/users.json").mkdir(parents=True)
+    ranges = UserRanges(tmp_path, 1)
+    for uid in "ab":
+        with pytest.raises(RuntimeFailure, match="create user namespace: "):
+            ranges.of(uid)
+    assert ranges.of("c") == IdRange(65536, 65536)
+
+
 def test_a_runtime_behind_cri_is_told_the_range() -> None:
     spec = SandboxSpec(
         uid="u", namespace="n", name="p", hostname="p", cgroup="/u", logs=Path("/l"), users=IdRange(7, 9)
