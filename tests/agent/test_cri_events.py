@@ -174,6 +174,23 @@ async def test_answers_that_are_none_are_failures_of_the_runtime(tmp_path: Path,
 
 
 @in_loop
+async def test_a_runtime_that_tells_of_another_container_is_not_believed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runtimes, "LOOK_SECONDS", SOON)
+    tiny = TinyRuntime(containers={"a": cri.RUNNING}, annotations={"fairlead.dev/stop-signal": "SIGHUP"})
+    async with _watched(tmp_path, tiny) as (runtime, ended):
+        assert [status.stop_signal for status in runtime.containers()] == [15]
+        tiny.told_id = "b"
+        tiny.end("a")
+        await _calls(tiny, "ContainerStatus", 2)
+        assert runtime.problem == "container runtime is down: asked for container a, the runtime tells of b"
+        assert [status.id for status in runtime.containers()] == ["a"] and ended.empty()
+        tiny.told_id = ""
+        assert (await asyncio.wait_for(ended.get(), 10)).id == "a"
+
+
+@in_loop
 async def test_an_answer_without_a_status_of_http_is_a_failure_of_the_runtime() -> None:
     settings, headers = b"\0\0\0\4\0\0\0\0\0", b"\0\0\5\1\5\0\0\0\1\0\1a\1b"
 

@@ -41,6 +41,9 @@ class TinyRuntime:
     containers: dict[str, int] = field(default_factory=dict)
     #: Of each container, as `ContainerStatus` tells it.
     pid: int = 0
+    annotations: dict[str, str] = field(default_factory=dict)
+    #: The container that it tells of, whichever it is asked for.
+    told_id: str = ""
     #: Bytes in the place of an answer, with what gRPC puts before a message; then the stream ends.
     raw_version: bytes | None = None
     raw_events: bytes | None = None
@@ -112,11 +115,11 @@ class TinyRuntime:
         if (state := self.containers.get(asked.container_id)) is None:
             raise GRPCError(Status.NOT_FOUND, "no such container")
         status = cri.ContainerStatus(
-            id=asked.container_id,
+            id=self.told_id or asked.container_id,
             metadata=cri.ContainerMetadata(name=asked.container_id),
             state=state,
             labels={"io.kubernetes.pod.uid": "u1"},
-            annotations={RUN: asked.container_id},
+            annotations={RUN: asked.container_id, **self.annotations},
         )
         return cri.ContainerStatusResponse(status=status, info={"info": f'{{"pid": {self.pid}}}'})
 

@@ -311,6 +311,8 @@ class CriRuntime:
                 raise
             self._forget(id_)
             return None
+        if answer.status.id != id_:
+            raise RuntimeFailure(f"asked for container {id_}, the runtime tells of {answer.status.id or 'none'}")
         known, status = self._containers.get(id_), status_of(answer, _pid(answer))
         if _may_be_oom_killed(answer.status) and id_ in self._oom_killed:
             status = replace(status, is_oom_killed=True)
