@@ -25,6 +25,8 @@ from fairlead.agent.trees import remove_tree
 #: Folders that machines have (FHS), and in which nothing lies that keepers need.
 _ROOTS: Final = (Path("/mnt"), Path("/media"), Path("/srv"))
 _NAME: Final = "user"
+#: Which `fairlead node reset` removes.
+_PROBE: Final = "probe"
 _START_SECONDS: Final = 30.0
 #: Arguments: files, each with what is written to it.
 _WRITE: Final = """
@@ -115,7 +117,7 @@ def forget(folder: Path) -> None:
 
 def is_possible(folder: Path) -> bool:
     """Whether this machine has such users, and maps owners of files on the file system of that folder."""
-    probe = folder / "probe-users"
+    probe = folder / _PROBE
     forget(probe)
     source = probe / "files"
     source.mkdir(parents=True)
