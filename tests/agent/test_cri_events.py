@@ -13,7 +13,7 @@ import pytest
 from fairlead.agent.cgroups.hierarchies import Hierarchies
 from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.node_object import NodeIdentity, NodeObject
-from fairlead.agent.runtimes.base import ContainerStatus, HandlerFeatures, State
+from fairlead.agent.runtimes.base import ContainerStatus, HandlerFeatures, RuntimeFailure, State
 from fairlead.agent.runtimes.cri import events
 from fairlead.agent.runtimes.cri import messages as cri
 from fairlead.agent.runtimes.cri import runtime as runtimes
@@ -131,6 +131,86 @@ async def test_a_runtime_that_is_restarted_is_asked_again_what_it_can_do(
         tiny.tell("a")
         assert (await asyncio.wait_for(ended.get(), 10)).id == "a"
         telling.cancel()
+
+
+@in_loop
+async def test_a_runtime_that_tells_without_end_costs_one_look_at_a_time(tmp_path: Path) -> None:
+    """And who says that a container runs, whose process is not there."""
+    tiny = TinyRuntime(containers={"a": cri.RUNNING}, pid=2**22 + 1)
+    async with _watched(tmp_path, tiny) as (_, ended):
+        await tiny.listened_to()
+        tasks = len(asyncio.all_tasks())
+        for _ in range(2000):
+            tiny.tell("a")
+        await _calls(tiny, "ContainerStatus", 10)
+        assert len(asyncio.all_tasks()) < tasks + 10
+        tiny.end("a")
+        assert (await asyncio.wait_for(ended.get(), 10)).id == "a"
+
+
+@pytest.mark.parametrize("answer", [b"\1\0\0\0\0", b"\0\0\0\0\5abc", b"", b"\0\1\0\0\1", b"\0\0\0\0\1\xff"])
+@in_loop
+async def test_events_that_are_none_end_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: bytes) -> None:
+    """Compressed, cut off, missing, too long, and no message."""
+    monkeypatch.setattr(runtimes, "LOOK_SECONDS", SOON)
+    monkeypatch.setattr(events, "_AGAIN_SECONDS", SOON)
+    tiny = TinyRuntime(containers={"a": cri.RUNNING}, raw_events=answer)
+    async with _watched(tmp_path, tiny) as (_, ended):
+        await _calls(tiny, "GetContainerEvents", 2)
+        tiny.end("a")
+        assert (await asyncio.wait_for(ended.get(), 10)).id == "a"
+
+
+@pytest.mark.parametrize("answer", [b"\1\0\0\0\0", b"\0\0\0\0\5abc", b"", b"\0\1\0\0\1", b"\0\0\0\0\1\xff"])
+@in_loop
+async def test_answers_that_are_none_are_failures_of_the_runtime(tmp_path: Path, answer: bytes) -> None:
+    tiny = TinyRuntime(raw_version=answer)
+    with tempfile.TemporaryDirectory() as short:
+        async with serving(tiny, Path(short, "tiny.sock")):
+            client = Client(f"unix://{short}/tiny.sock")
+            with pytest.raises(RuntimeFailure, match=r"answers nonsense|does not answer|larger than max \(16777217 vs"):
+                await client.call(cri.VERSION, cri.VersionRequest())
+            client.close()
+
+
+@in_loop
+async def test_a_runtime_that_tells_of_another_container_is_not_believed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runtimes, "LOOK_SECONDS", SOON)
+    tiny = TinyRuntime(containers={"a": cri.RUNNING}, annotations={"fairlead.dev/stop-signal": "SIGHUP"})
+    async with _watched(tmp_path, tiny) as (runtime, ended):
+        assert [status.stop_signal for status in runtime.containers()] == [15]
+        tiny.told_id = "b"
+        tiny.end("a")
+        await _calls(tiny, "ContainerStatus", 2)
+        assert runtime.problem == "container runtime is down: asked for container a, the runtime tells of b"
+        assert [status.id for status in runtime.containers()] == ["a"] and ended.empty()
+        tiny.told_id = ""
+        assert (await asyncio.wait_for(ended.get(), 10)).id == "a"
+
+
+@in_loop
+async def test_an_answer_without_a_status_of_http_is_a_failure_of_the_runtime() -> None:
+    settings, headers = b"\0\0\0\4\0\0\0\0\0", b"\0\0\5\1\5\0\0\0\1\0\1a\1b"
+
+    async def answer(asked: asyncio.StreamReader, answers: asyncio.StreamWriter) -> None:
+        await asked.readuntil(b"SM\r\n\r\n")  # as HTTP/2 begins
+        frame = await asked.readexactly(9)
+        while frame[3] != 0:  # up to what is asked
+            await asked.readexactly(int.from_bytes(frame[:3]))
+            frame = await asked.readexactly(9)
+        answers.write(settings + headers)
+        await asked.read()
+        answers.close()
+
+    with tempfile.TemporaryDirectory() as short:
+        async with await asyncio.start_unix_server(answer, f"{short}/rogue.sock"):
+            client = Client(f"unix://{short}/rogue.sock")
+            with pytest.raises(RuntimeFailure, match="answers nonsense"):
+                async for _ in client.stream(cri.CONTAINER_EVENTS, cri.Nothing()):
+                    pass
+            client.close()
 
 
 async def _calls(tiny: TinyRuntime, name: str, count: int) -> None:

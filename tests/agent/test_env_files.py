@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,20 @@ def test_what_is_no_file_of_variables(text: str) -> None:
 def test_what_is_wrong_below_a_key_is_never_read() -> None:
     found = variables_in(b"KEY='value'\r\nbroken\n")
     assert found.values == {"KEY": "value"} and found.problem
+
+
+@in_loop
+async def test_thousands_of_files_take_no_more_memory_than_one(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("KEY='value'\nOTHER='" + "x\n" * (LONGEST_FILE // 2 - 20) + "'")
+    files = EnvFiles({"v": tmp_path}.get)
+    tracemalloc.start()
+    try:
+        for count in range(50):
+            os.link(tmp_path / "file", tmp_path / f"file{count}")
+            assert await files.value({"volumeName": "v", "path": f"file{count}", "key": "KEY"}) == "value"
+        assert tracemalloc.get_traced_memory()[0] < 10 * LONGEST_FILE
+    finally:
+        tracemalloc.stop()
 
 
 @in_loop

@@ -158,6 +158,18 @@ def test_a_cluster_whose_node_is_this_machine(ground: Ground, kubectl_path: Path
     assert ground.is_clean()
 
 
+def test_an_agent_that_is_killed_while_it_looks_for_users_of_pods_leaves_nothing(ground: Ground) -> None:
+    before = set(ground.root.iterdir())
+    code = "from pathlib import Path; from fairlead.agent.runtimes.oci.user_namespace import is_possible as try_it;"
+    looking = subprocess.Popen([sys.executable, "-c", f"{code} try_it(Path({str(ground.root)!r}))"])
+    while looking.poll() is None and set(ground.root.iterdir()) == before:
+        pass
+    looking.kill()
+    looking.wait()
+    ground.reset()
+    assert ground.is_clean()
+
+
 @pytest.mark.slow
 def test_an_agent_that_is_killed_at_any_moment_leaves_nothing_behind(ground: Ground) -> None:
     with fairlead_up(ground.folder / "data", "--nodes", "0") as up:

@@ -29,3 +29,15 @@ async def test_an_agent_that_died_halfway_leaves_nothing(tmp_path: Path) -> None
         assert here.runtime.containers() == [] and not half.exists()
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+
+@in_loop
+async def test_what_is_no_folder_of_a_container_or_sandbox_keeps_no_agent_from_starting(tmp_path: Path) -> None:
+    async with place(tmp_path, OCI) as here:
+        id_ = await here.run("c1", "sleep", "1000")
+        (here.root / "containers/notes").touch()
+        (here.root / "sandboxes/notes").touch()
+        (here.root / "containers/odd/container.json").mkdir(parents=True)
+        here.close()
+        await here.open()
+        assert [status.id for status in here.runtime.containers()] == [id_]

@@ -52,6 +52,28 @@ async def test_containers_of_a_pod_that_says_so_see_each_other(tmp_path: Path, u
         assert not list((node.root / "sandboxes").iterdir())
 
 
+@pytest.mark.parametrize("users", [{}, {"hostUsers": False}])
+@in_loop
+async def test_who_traces_the_first_process_of_a_pod_gains_nothing(tmp_path: Path, users: Obj) -> None:
+    async with real_node(tmp_path) as node:
+        await node.create(manifest("shared", "sleep", "1000", spec={"shareProcessNamespace": True, **users}))
+        await node.until("shared", is_running)
+        (file,) = node.root.glob("sandboxes/*/holder.pid")
+        process = Path("/proc", file.read_text())
+        assert not _capabilities(process)
+        assert _namespaces(process).isdisjoint(_namespaces(Path("/proc/self")))
+
+
+def _capabilities(process: Path) -> set[str]:
+    lines = (line.split() for line in (process / "status").read_text().splitlines())
+    return {line[1] for line in lines if line[0].startswith("Cap") and line[1].strip("0")}
+
+
+def _namespaces(process: Path) -> set[Path]:
+    """But for that of users, which the machine may share."""
+    return {(process / "ns" / kind).readlink() for kind in ("net", "ipc", "uts", "mnt", "pid", "cgroup")}
+
+
 @in_loop
 async def test_what_a_container_leaves_behind_ends_with_it(tmp_path: Path) -> None:
     async with real_node(tmp_path) as node:

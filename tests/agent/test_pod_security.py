@@ -13,7 +13,7 @@ from fairlead.api.objects import Obj
 from fairlead.node.sysctls import file_of, pattern_problem, sysctl_refusal
 from tests.agent.containerd import with_containerd
 from tests.agent.machine import in_loop, real_containers
-from tests.agent.oci_node import NODE, RealNode, is_phase, manifest, real_node, state
+from tests.agent.oci_node import NODE, RealNode, is_phase, is_running, manifest, real_node, state
 from tests.agent.runtime_place import CONTAINERD, IMAGE, on_each
 
 PORTS = Path("/proc/sys/net/ipv4/ip_unprivileged_port_start")
@@ -165,15 +165,26 @@ async def test_parts_of_volumes_go_by_variables_and_may_be_read_only_below(tmp_p
     async with real_node(tmp_path, kind=kind) as node:
         env = [{"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]
         volumes = [{"name": "v", "emptyDir": {}}, {"name": "host", "hostPath": {"path": str(tmp_path)}}]
-        mounts = [
+        mounts: list[Obj] = [
             {"name": "v", "mountPath": "/own", "subPathExpr": "logs/$(POD)"},
             {"name": "v", "mountPath": "/all"},
             {"name": "v", "mountPath": "/plain", "subPath": "$(POD)"},
-            {"name": "host", "mountPath": "/host", "readOnly": True, "recursiveReadOnly": "Enabled"},
+            {"name": "host", "mountPath": "/host", "readOnly": True, "recursiveReadOnly": "IfPossible"},
         ]
         script = "touch /own/x; ls /all /all/logs/web; touch /host/root/x 2>/dev/null || echo refused; echo end"
         said = await _said(node, "web", script, {"volumes": volumes}, env=env, volumeMounts=mounts)
         assert {"refused", "$(POD)", "x"} <= set(said) and said[-1] == "end"
+        mounts[-1]["recursiveReadOnly"] = "Enabled"
+        await node.create(manifest("must", "sleep", "1000", spec={"volumes": volumes}, env=env, volumeMounts=mounts))
+        handlers = (await node.api.get(NODES, NODE)).obj()["status"].get("runtimeHandlers") or ()
+        if any(each["name"] == "" and each["features"]["recursiveReadOnlyMounts"] for each in handlers):
+            await node.until("must", is_running)
+        else:
+            pod = await node.until("must", lambda pod: "waiting" in state(pod).get("state", {}) and _reason(pod) != "")
+            assert state(pod)["state"]["waiting"]["message"] == (
+                'failed to resolve recursive read-only mode: volume "host" requested recursive read-only mode, '
+                "but it is not supported by the runtime"
+            )
         unknown = [{"name": "v", "mountPath": "/own", "subPathExpr": "$(NOBODY)"}]
         await node.create(manifest("bad", "true", image=IMAGE, spec={"volumes": volumes}, volumeMounts=unknown))
         pod = await node.until("bad", lambda pod: "waiting" in state(pod).get("state", {}) and _reason(pod) != "")

@@ -18,7 +18,7 @@ from fairlead.api.builtin import CONFIG_MAPS, NODES, RUNTIME_CLASSES
 from fairlead.api.objects import Obj
 from tests.agent.containerd import with_containerd
 from tests.agent.machine import in_loop, real_containers
-from tests.agent.oci_node import NODE, RealNode, is_running, manifest, real_node, state
+from tests.agent.oci_node import NODE, RealNode, is_phase, is_running, manifest, real_node, state
 from tests.agent.runtime_place import CONTAINERD
 
 OWN: Obj = {"hostUsers": False}
@@ -47,6 +47,16 @@ def test_a_range_that_was_cut_off_is_as_none(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a/users.json").write_text("[655")
     assert UserRanges(tmp_path, 1).of("a") == IdRange(65536, 65536)
+
+
+def test_a_range_that_cannot_be_kept_is_a_failure_and_hinders_no_other(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    (tmp_path / "b/users.json").mkdir(parents=True)
+    ranges = UserRanges(tmp_path, 1)
+    for uid in "ab":
+        with pytest.raises(RuntimeFailure, match="create user namespace: "):
+            ranges.of(uid)
+    assert ranges.of("c") == IdRange(65536, 65536)
 
 
 def test_a_runtime_behind_cri_is_told_the_range() -> None:
@@ -164,3 +174,34 @@ async def test_what_the_kernel_does_not_map_is_named(tmp_path: Path) -> None:
         await node.create(manifest("maps", "true", spec=spec, volumeMounts=[{"name": "p", "mountPath": "/p"}]))
         problem = "the owners of /proc cannot be mapped to users of the pod: Invalid argument"
         await node.told("maps", "Failed", f"Error: {problem}")
+
+
+@real_containers
+@in_loop
+async def test_settings_of_the_kernel_are_those_of_its_own_namespaces(tmp_path: Path) -> None:
+    if not is_possible(tmp_path):
+        pytest.skip("this machine maps no owners of files")
+    settings = {
+        "kernel.shm_rmid_forced": "1",
+        "kernel.sem": "32000 1024000000 500 3200",
+        "kernel.msgmax": "4096",
+        "fs.mqueue.msg_max": "12",
+        "net.ipv4.ping_group_range": "0 5",
+    }
+    files = [f"/proc/sys/{name.replace('.', '/')}" for name in settings]
+    before = _texts(files)
+    async with real_node(tmp_path, {"allowedUnsafeSysctls": ["kernel.sem", "kernel.msg*", "fs.mqueue.*"]}) as node:
+        sysctls = [{"name": name, "value": value} for name, value in settings.items()]
+        spec = {**OWN, "restartPolicy": "Never", "securityContext": {"sysctls": sysctls}}
+        await node.create(manifest("own", "cat", *files, spec=spec))
+        await node.until("own", is_phase("Succeeded"))
+        assert [" ".join(line.split()) for line in node.log("own")] == list(settings.values())
+        sysctls[0]["value"] = "no number"
+        await node.create(manifest("wrong", "true", spec=spec))
+        await node.reasons("wrong", lambda reasons: "FailedCreatePodSandBox" in reasons)
+        assert "/proc/sys/kernel/shm_rmid_forced cannot be no number" in str(await node.events("wrong"))
+    assert _texts(files) == before
+
+
+def _texts(files: list[str]) -> list[str]:
+    return [Path(file).read_text() for file in files]

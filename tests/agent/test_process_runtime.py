@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -28,6 +30,8 @@ from fairlead.node.cgroups.containers import ContainerValues
 from tests.agent.unprivileged import as_user, environment, fairlead_command, user_pods
 
 MIB = 1 << 20
+_PTRACE_SEIZE = 0x4206
+_ALL_CHILDREN = 0x40000000
 POD = "/kubepods/podA"
 
 
@@ -214,3 +218,37 @@ def test_a_user_without_root_is_told_of_the_runtime_that_takes_none(tmp_path: Pa
     command = as_user(*fairlead_command("up", "--memory", "--node-runtime", "oci"))
     done = subprocess.run(command, cwd="/", env=environment(tmp_path), capture_output=True, text=True)
     assert done.returncode == 2 and "choose --node-runtime process" in done.stderr
+
+
+_KEEPER_WITH_A_CHILD = """
+import os, signal
+from fairlead.agent.runtimes.process.keeper import _end_all
+pid = os.fork()
+if pid == 0:
+    signal.pause()
+print(pid, flush=True)
+input()
+_end_all("container")
+"""
+
+
+def test_who_cannot_be_buried_is_waited_for_without_haste() -> None:
+    """As one whom another container traces, and does not let go."""
+    libc, pipe = ctypes.CDLL(None, use_errno=True), subprocess.PIPE
+    command = [sys.executable, "-c", _KEEPER_WITH_A_CHILD]
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as keeper:
+        assert keeper.stdin is not None and keeper.stdout is not None
+        child = int(keeper.stdout.readline())
+        try:
+            assert libc.ptrace(_PTRACE_SEIZE, child, None, None) == 0
+            before = process_table()[keeper.pid]
+            keeper.stdin.write("\n")
+            keeper.stdin.flush()
+            with pytest.raises(subprocess.TimeoutExpired):
+                keeper.wait(1.0)
+            used = process_table()[keeper.pid].own_nanoseconds - before.own_nanoseconds
+            assert used < 500_000_000
+        finally:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, _ALL_CHILDREN)  # whoever traces lets go by that
+        assert keeper.wait(10) == 0

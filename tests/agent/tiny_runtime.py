@@ -39,6 +39,14 @@ class TinyRuntime:
     handlers: list[cri.RuntimeHandler] = field(default_factory=list)
     #: By id: the state of a container of pod `u1`.
     containers: dict[str, int] = field(default_factory=dict)
+    #: Of each container, as `ContainerStatus` tells it.
+    pid: int = 0
+    annotations: dict[str, str] = field(default_factory=dict)
+    #: The container that it tells of, whichever it is asked for.
+    told_id: str = ""
+    #: Bytes in the place of an answer, with what gRPC puts before a message; then the stream ends.
+    raw_version: bytes | None = None
+    raw_events: bytes | None = None
     #: How often each call was made.
     calls: Counter[str] = field(default_factory=Counter)
     _listeners: list[asyncio.Queue[cri.ContainerEvent]] = field(default_factory=list)
@@ -70,12 +78,19 @@ class TinyRuntime:
         async def handle(stream: Stream[Any, Any]) -> None:
             self.calls[method.path.rpartition("/")[2]] += 1
             asked = await stream.recv_message()
-            await stream.send_message(answer(asked))
+            if method is cri.VERSION and self.raw_version is not None:
+                await _send_raw(stream, self.raw_version)
+            else:
+                await stream.send_message(answer(asked))
 
         return {method.path: Handler(handle, Cardinality.UNARY_UNARY, method.asked, method.answer)}
 
     async def _events(self, stream: Stream[cri.Nothing, cri.ContainerEvent]) -> None:
         await stream.recv_message()
+        self.calls["GetContainerEvents"] += 1
+        if self.raw_events is not None:
+            await _send_raw(stream, self.raw_events)
+            return
         if not self.tells_events:
             raise GRPCError(Status.UNIMPLEMENTED, "unknown method GetContainerEvents")
         queue: asyncio.Queue[cri.ContainerEvent] = asyncio.Queue()
@@ -100,13 +115,19 @@ class TinyRuntime:
         if (state := self.containers.get(asked.container_id)) is None:
             raise GRPCError(Status.NOT_FOUND, "no such container")
         status = cri.ContainerStatus(
-            id=asked.container_id,
+            id=self.told_id or asked.container_id,
             metadata=cri.ContainerMetadata(name=asked.container_id),
             state=state,
             labels={"io.kubernetes.pod.uid": "u1"},
-            annotations={RUN: asked.container_id},
+            annotations={RUN: asked.container_id, **self.annotations},
         )
-        return cri.ContainerStatusResponse(status=status)
+        return cri.ContainerStatusResponse(status=status, info={"info": f'{{"pid": {self.pid}}}'})
+
+
+async def _send_raw(stream: Stream[Any, Any], answer: bytes) -> None:
+    await stream.send_initial_metadata()
+    await stream._stream.send_data(answer)  # grpclib itself has no way to send what is no message
+    stream._send_message_done = True
 
 
 @asynccontextmanager

@@ -110,14 +110,16 @@ def pin_namespaces(pins: Mapping[str, Path], hostname: str, sysctls: Mapping[str
             flags |= NAMESPACES[name]
             pin.touch()
         _checked(_libc.unshare(flags), "new namespaces")
-        _set_up(pins, hostname, sysctls)
+        _set_up(pins, hostname)
+        for file, value in sysctls.items():
+            Path("/proc/sys", file).write_text(value)
         for name, pin in pins.items():
             mount(f"/proc/self/task/{threading.get_native_id()}/ns/{name}", pin, flags=MS_BIND)
 
     in_own_thread(make)
 
 
-def set_up_namespaces(pins: Mapping[str, Path], hostname: str, sysctls: Mapping[str, str] = _NONE) -> None:
+def set_up_namespaces(pins: Mapping[str, Path], hostname: str) -> None:
     """The same for namespaces that are there, and pinned."""
 
     def enter() -> None:
@@ -127,7 +129,7 @@ def set_up_namespaces(pins: Mapping[str, Path], hostname: str, sysctls: Mapping[
                 set_namespace(descriptor, name)
             finally:
                 os.close(descriptor)
-        _set_up(pins, hostname, sysctls)
+        _set_up(pins, hostname)
 
     in_own_thread(enter)
 
@@ -235,15 +237,13 @@ def in_own_thread(work: Callable[[], None]) -> None:
         raise failures[0]
 
 
-def _set_up(names: Container[str], hostname: str, sysctls: Mapping[str, str]) -> None:
+def _set_up(names: Container[str], hostname: str) -> None:
     """The namespaces that this thread is in."""
     if "uts" in names:
         encoded = hostname.encode()
         _checked(_libc.sethostname(encoded, len(encoded)), hostname)
     if "net" in names:
         _bring_up_loopback()
-    for file, value in sysctls.items():
-        Path("/proc/sys", file).write_text(value)
 
 
 def _bring_up_loopback() -> None:

@@ -47,7 +47,10 @@ class Variables:
 
 @dataclass(frozen=True, slots=True)
 class EnvFiles:
-    """For one container, which may name a file many times; `volume` is where one is, by name."""
+    """For one container, which may name a file many times; `volume` is where one is, by name.
+
+    The last file alone is kept: a container may name thousands.
+    """
 
     volume: Callable[[str], Path | None]
     _read: dict[Path, Variables] = field(default_factory=dict)
@@ -59,6 +62,7 @@ class EnvFiles:
             raise NoVariable(f"cannot find the volume {go_quote(name)} referenced by FileKeyRef")
         path = folder / reference["path"].lstrip("/")
         if (found := self._read.get(path)) is None:
+            self._read.clear()
             found = self._read[path] = await asyncio.to_thread(_variables_at, folder, reference["path"])
         if key not in found.values and found.problem:
             log.warning("a file of variables cannot be read: %s: %s", path, found.problem)

@@ -22,7 +22,15 @@ from fairlead.agent.pods.probing import Probes, Told
 from fairlead.agent.pods.requests_to_pods import Asker
 from fairlead.agent.pods.service_links import service_variables
 from fairlead.agent.pods.stopping import Stopping
-from fairlead.agent.runtimes.base import CannotStart, IdRange, RuntimeFailure, Sandbox, SandboxSpec, State
+from fairlead.agent.runtimes.base import (
+    CannotStart,
+    HandlerFeatures,
+    IdRange,
+    RuntimeFailure,
+    Sandbox,
+    SandboxSpec,
+    State,
+)
 from fairlead.agent.trees import remove_tree
 from fairlead.agent.volumes.content import PodContent
 from fairlead.agent.volumes.image_volumes import ImageVolumes
@@ -58,7 +66,7 @@ class RealPod:
         self.addresses: tuple[str, ...] = ()
         self.sandbox: Sandbox | None = None
         self.allocated: Allocated = {}  # what the node has given it, where another size is desired
-        self._wake = wake
+        self._wake, self._handler = wake, ""
         self._probes: dict[str, Probes] = {}
         self._stopping: dict[str, Stopping] = {}
         self._volumes = PodVolumes(place.folder(pod.metadata.uid), self._most_memory)
@@ -76,7 +84,7 @@ class RealPod:
         security = spec.get("securityContext") or {}
         try:
             hostname = kernel_hostname(self.manifest, place.cluster_domain)
-            handler = await place.sources.runtime_handler(spec.get("runtimeClassName") or "")
+            handler = self._handler = await place.sources.runtime_handler(spec.get("runtimeClassName") or "")
             users = await asyncio.to_thread(self._users, handler)
         except (NoHostname, NotFound, RuntimeFailure) as problem:
             return self._has_no_sandbox(problem)
@@ -291,11 +299,11 @@ class RealPod:
         place, meta = self.place, self.pod.metadata
         files, services = EnvFiles(self._volumes.path), self._services()
         env = await environment(container, meta.namespace, place.sources, self._downward(), services, files)
-        folder = place.folder(meta.uid) / "etc"
+        folder, is_recursive = place.folder(meta.uid) / "etc", self._mounts_recursively(container)
         mounts = await asyncio.to_thread(
             lambda: [
                 *system_mounts(folder, self.manifest, self.addresses, place.cluster_domain, place.network),
-                *self._volumes.mounts(container, env),
+                *self._volumes.mounts(container, env, can_be_read_only_below=is_recursive),
             ]
         )
         logs = place.log_folder(meta.namespace, meta.name, meta.uid) / container["name"]
@@ -305,6 +313,18 @@ class RealPod:
         profiles = place.root / "seccomp"
         log, target = logs / f"{attempt}.log", self._target(container)
         return Made(id_, attempt, image, env, mounts, values, log, profiles, seccomp, target)
+
+    def _mounts_recursively(self, container: Obj) -> bool:
+        """Whether the runtime makes read-only what is mounted below a volume; CannotConfigure if it must and cannot."""
+        features = self.place.runtime.handlers.get(self._handler, HandlerFeatures())
+        if not (can := features.has_recursive_read_only_mounts):
+            for mount in container.get("volumeMounts") or ():
+                if mount.get("recursiveReadOnly") == "Enabled":
+                    problem = f"volume {go_quote(mount['name'])} requested recursive read-only mode"
+                    raise CannotConfigure(
+                        f"failed to resolve recursive read-only mode: {problem}, but it is not supported by the runtime"
+                    )
+        return can
 
     def _target(self, container: Obj) -> str:
         """The running container whose processes an ephemeral one wants to see."""

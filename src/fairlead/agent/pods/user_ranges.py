@@ -28,7 +28,13 @@ class UserRanges:
         self._lock = threading.Lock()
 
     def of(self, uid: str) -> IdRange:
-        """That of a pod, which is given one if it has none; RuntimeFailure if all are taken."""
+        """That of a pod, which is given one if it has none; RuntimeFailure if all are taken, or it cannot be kept."""
+        try:
+            return self._of(uid)
+        except OSError as error:
+            raise RuntimeFailure(f"create user namespace: {error}") from error
+
+    def _of(self, uid: str) -> IdRange:
         with self._lock:
             file = self._folders / uid / _FILE
             if (known := _read(file)) is not None:
@@ -60,5 +66,5 @@ def _read(file: Path) -> IdRange | None:
     """None for what was never written, or cut off when the machine stopped: then nothing runs that has it."""
     try:
         return msgspec.json.decode(file.read_bytes(), type=IdRange)
-    except (FileNotFoundError, msgspec.DecodeError):
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, msgspec.DecodeError):
         return None

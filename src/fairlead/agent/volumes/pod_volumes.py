@@ -65,7 +65,7 @@ class PodVolumes:
                 return f'MountVolume.SetUp failed for volume "{volume["name"]}" : {problem}'
         return ""
 
-    def mounts(self, container: Obj, env: dict[str, str]) -> list[Mount]:
+    def mounts(self, container: Obj, env: dict[str, str], *, can_be_read_only_below: bool) -> list[Mount]:
         """Of one container; VolumeProblem for a part of a volume that leads out of it."""
         found = []
         for index, mount in enumerate(container.get("volumeMounts") or ()):
@@ -76,9 +76,9 @@ class PodVolumes:
                 source = self._part(source, subpath, container["name"], index)
             propagation = _PROPAGATION.get(mount.get("mountPropagation") or "", "rprivate")
             is_read_only = bool(mount.get("readOnly")) or mount["name"] in self._read_only
-            below = mount.get("recursiveReadOnly") or "Disabled"
+            is_below = can_be_read_only_below and (mount.get("recursiveReadOnly") or "Disabled") != "Disabled"
             target = str(Path("/", mount["mountPath"]))  # also of a relative one
-            found.append(Mount(source, target, is_read_only, below != "Disabled", propagation))
+            found.append(Mount(source, target, is_read_only, is_below, propagation))
         return found
 
     def path(self, name: str) -> Path | None:

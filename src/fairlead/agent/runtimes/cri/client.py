@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from grpclib.client import Channel, UnaryStreamMethod, UnaryUnaryMethod
+from grpclib.client import Channel, Stream, UnaryStreamMethod, UnaryUnaryMethod
 from grpclib.config import Configuration
 from grpclib.const import Status
 from grpclib.encoding.base import CodecBase
@@ -27,6 +27,10 @@ Answer = TypeVar("Answer", bound=Message)
 #: As a kubelet has it (runtimeRequestTimeout).
 CALL_SECONDS: Final = 120.0
 _SCHEME: Final = "unix://"
+#: As much as a kubelet takes.
+_LONGEST_ANSWER: Final = 16 << 20
+#: What grpclib raises at an answer that is cut off, is compressed, or has no status of HTTP.
+_NONSENSE: Final = (AssertionError, NotImplementedError, KeyError)
 #: How much of an answer may be on its way at once.
 _WINDOW_BYTES: Final = 4 << 20
 
@@ -57,7 +61,13 @@ class Client:
         """CallFailed, Unreachable; without `seconds` it may take for ever."""
         remote = UnaryUnaryMethod[Asked, Answer](self._channel, method.path, method.asked, method.answer)
         with self._failures_of(method.path):
-            return await remote(asked, timeout=seconds)
+            async with remote.open(timeout=seconds) as stream:
+                await stream.send_message(asked, end=True)
+                _bound(stream)
+                answer = await stream.recv_message()
+            if answer is None:
+                raise Malformed("no message")
+            return answer
 
     async def stream(self, method: Method[Asked, Answer], asked: Asked) -> AsyncGenerator[Answer, None]:
         """What the runtime tells one after the other, until it ends that. CallFailed, Unreachable."""
@@ -65,6 +75,7 @@ class Client:
         with self._failures_of(method.path):
             async with remote.open() as stream:
                 await stream.send_message(asked, end=True)
+                _bound(stream)
                 async for answer in stream:
                     yield answer
 
@@ -78,11 +89,24 @@ class Client:
             raise CallFailed(Status.DEADLINE_EXCEEDED, "context deadline exceeded") from None
         except (OSError, StreamTerminatedError, ProtocolError) as error:
             raise Unreachable(f"the container runtime at {self.socket} does not answer: {error or 'EOF'}") from None
-        except Malformed as error:
+        except (Malformed, *_NONSENSE) as error:
             raise CallFailed(Status.INTERNAL, f"{path} answers nonsense: {error}") from None
 
     def close(self) -> None:
         self._channel.close()
+
+
+def _bound(stream: Stream[Any, Any]) -> None:
+    """Of a request that was sent: grpclib takes an answer of any length, and has no setting for that."""
+    answered = stream._stream
+
+    async def read(size: int) -> bytes:
+        if size > _LONGEST_ANSWER:
+            problem = f"grpc: received message larger than max ({size} vs. {_LONGEST_ANSWER})"
+            raise GRPCError(Status.RESOURCE_EXHAUSTED, problem)
+        return await answered.buffer.read(size)
+
+    answered.recv_data = read  # type: ignore[method-assign]
 
 
 class _Codec(CodecBase):

@@ -53,3 +53,4 @@ class ContainerEvents:
                 self.are_told = True
                 if event.type in (cri.STOPPED_EVENT, cri.DELETED_EVENT):
                     self._heard(event.container_id)
+                await asyncio.sleep(0)  # thousands may have come at once

@@ -96,7 +96,7 @@ class CriRuntime:
         self._oom_killed: set[str] = set()  # as their cgroups said
         self._processes = FirstProcesses(self._process_gone)
         self._events = ContainerEvents(client, self._told_of)
-        self._looking: set[asyncio.Task[None]] = set()
+        self._looking: dict[str, asyncio.Task[None]] = {}  # by container
         self._subscribers: list[Callable[[ContainerStatus], None]] = []
         self.name = self.version = self.problem = ""
         self.has_strict_groups, self.has_users = False, True
@@ -143,7 +143,7 @@ class CriRuntime:
         return _problem(status.status)
 
     def close(self) -> None:
-        for task in self._looking:
+        for task in self._looking.values():
             task.cancel()
         self._processes.close()
         self._client.close()
@@ -311,6 +311,8 @@ class CriRuntime:
                 raise
             self._forget(id_)
             return None
+        if answer.status.id != id_:
+            raise RuntimeFailure(f"asked for container {id_}, the runtime tells of {answer.status.id or 'none'}")
         known, status = self._containers.get(id_), status_of(answer, _pid(answer))
         if _may_be_oom_killed(answer.status) and id_ in self._oom_killed:
             status = replace(status, is_oom_killed=True)
@@ -335,13 +337,18 @@ class CriRuntime:
             self._process_gone(id_)
 
     def _process_gone(self, id_: str) -> None:
-        """The cgroup is there for a moment yet, and a runtime that is busy may never hear why the process went."""
+        """The cgroup is there for a moment yet, and a runtime that is busy may never hear why the process went.
+
+        One look is enough, however often it is told and whatever the runtime says of it meanwhile.
+        """
+        if id_ in self._looking:
+            return
         status = self._containers.get(id_)
         if status is not None and id_ not in self._killed and oom_kills(self._cgroups, self._cgroup_of(status)):
             self._oom_killed.add(id_)
         task = asyncio.get_running_loop().create_task(self._look_until_ended(id_))
-        self._looking.add(task)
-        task.add_done_callback(self._looking.discard)
+        self._looking[id_] = task
+        task.add_done_callback(lambda _: self._looking.pop(id_, None))
 
     async def _look_until_ended(self, id_: str) -> None:
         """The runtime hears of it a moment after us; while it is away itself, `run` looks later."""

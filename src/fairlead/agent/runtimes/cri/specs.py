@@ -7,6 +7,7 @@ several agents, and a kubelet, may share a runtime.
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import Final
 
@@ -217,7 +218,7 @@ def _user(security: Security) -> tuple[cri.Int64Value | None, str, cri.Int64Valu
 def status_of(answer: cri.ContainerStatusResponse, pid: int) -> ContainerStatus:
     """What nobody knows the state of has ended."""
     found, said = answer.status, answer.status.annotations
-    is_start_error = found.reason == START_ERROR
+    is_start_error, stop_signal = found.reason == START_ERROR, said.get(_STOP_SIGNAL, "")
     started_at, finished_at = max(found.started_at, 0), max(found.finished_at, 0)
     return ContainerStatus(
         id=found.id,
@@ -236,6 +237,6 @@ def status_of(answer: cri.ContainerStatusResponse, pid: int) -> ContainerStatus:
         exit_code=found.exit_code,
         is_oom_killed=found.reason == _OOM_KILLED,
         start_error=found.message if is_start_error else "",
-        stop_signal=int(said.get(_STOP_SIGNAL, "15")),
+        stop_signal=int(stop_signal) if stop_signal.isdecimal() else signal.SIGTERM,
         has_tty=said.get(_TTY) == "true",
     )

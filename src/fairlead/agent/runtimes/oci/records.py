@@ -124,10 +124,10 @@ def keep(path: Path, record: msgspec.Struct) -> None:
 
 
 def recall(path: Path, kind: type[Record]) -> Record | None:
-    """None if it was never written."""
+    """None if it was never written, or lies in no folder of ours."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
-    except (FileNotFoundError, msgspec.DecodeError):
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, msgspec.DecodeError):
         return None
 
 

@@ -290,7 +290,9 @@ class OciRuntime:
         sysctls = {file_of(name): value for name, value in spec.sysctls.items()}
         if spec.users is not None:
             user_namespace.pin_namespaces(pins, spec.users)
-            linux.set_up_namespaces({name: pin for name, pin in pins.items() if name != "user"}, spec.hostname, sysctls)
+            others = {name: pin for name, pin in pins.items() if name != "user"}
+            linux.set_up_namespaces(others, spec.hostname)
+            user_namespace.set_sysctls(pins, sysctls)
         elif pins:
             linux.pin_namespaces(pins, spec.hostname, sysctls)
         if spec.shares_processes:

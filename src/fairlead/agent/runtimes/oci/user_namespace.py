@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import select
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -25,7 +25,13 @@ from fairlead.agent.trees import remove_tree
 #: Folders that machines have (FHS), and in which nothing lies that keepers need.
 _ROOTS: Final = (Path("/mnt"), Path("/media"), Path("/srv"))
 _NAME: Final = "user"
+#: Which `fairlead node reset` removes.
+_PROBE: Final = "probe"
 _START_SECONDS: Final = 30.0
+#: Arguments: files, each with what is written to it.
+_WRITE: Final = """
+while [ $# -gt 0 ]; do printf %s "$2" > "$1" || { echo "$1 cannot be $2" >&2; exit 1; }; shift 2; done
+"""
 _PROBED: Final = IdRange(1 << 16, 1 << 16)
 
 
@@ -63,6 +69,27 @@ def pin_namespaces(pins: Mapping[str, Path], users: IdRange) -> None:
             made.kill()
 
 
+def set_sysctls(pins: Mapping[str, Path], sysctls: Mapping[str, str]) -> None:
+    """Values of files below /proc/sys, of the pod's network and IPC; OSError if that cannot be.
+
+    As root of its users, for there are ids among the values, and since Linux 6.11 those of IPC are not root's of the
+    machine; before that they are that one's alone.
+    """
+    for kind in ("net", "ipc"):
+        files = {file: value for file, value in sysctls.items() if file.startswith("net/") == (kind == "net")}
+        words = [word for file, value in files.items() for word in (f"/proc/sys/{file}", value)]
+        if words and (problem := _written(pins, (_NAME, kind), words)) and _written(pins, (kind,), words):
+            raise OSError(problem)
+
+
+def _written(pins: Mapping[str, Path], namespaces: Sequence[str], words: Sequence[str]) -> str:
+    """By a program in them, for the same reason as above: what went wrong."""
+    entered = [f"--{name}={pins[name]}" for name in namespaces]
+    command = ["nsenter", *entered, "sh", "-c", _WRITE, "sh", *words]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, cwd="/")
+    return "" if done.returncode == 0 else done.stderr.decode(errors="replace").strip()[-500:] or "no answer"
+
+
 def with_files(spec: ContainerSpec, namespace: Path, folder: Path) -> ContainerSpec:
     """The container with its layers and volumes as its users see them, in a folder that is needed until it is made.
 
@@ -90,7 +117,7 @@ def forget(folder: Path) -> None:
 
 def is_possible(folder: Path) -> bool:
     """Whether this machine has such users, and maps owners of files on the file system of that folder."""
-    probe = folder / "probe-users"
+    probe = folder / _PROBE
     forget(probe)
     source = probe / "files"
     source.mkdir(parents=True)

@@ -14,6 +14,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -43,6 +44,9 @@ _LONGEST: Final = 1 << 16
 _LONGEST_PROBLEM: Final = 1000
 #: As long as the longest.
 _NO_CODE: Final = " " * 3
+#: Between looks at those who were killed, in seconds.
+_SHORTEST_PAUSE: Final = 0.001
+_LONGEST_PAUSE: Final = 0.5
 #: `oci/keeper.py`'s `REPORT_TO`: a keeper loads nothing that it does not need.
 _REPORT_TO: Final = "_OCI_SYNCPIPE"
 
@@ -161,8 +165,10 @@ def _report(report_to: int, message: dict[str, Any]) -> None:
 def _end_all(container: str) -> None:
     """Whatever the container has left: all of it are children of ours by now or become so, but for those who are alone
     in the processes of their pod. Nobody is killed before all are stopped, or others would be made in the meantime.
+
+    One that the kernel does not let die, or that another container traces, is waited for without haste.
     """
-    stopped: set[int] = set()
+    stopped, pause = set[int](), _SHORTEST_PAUSE
     while True:
         left = {*descendants(children_in(process_table()), os.getpid()), *rooted([container])}
         _send(signal.SIGSTOP, left - stopped)
@@ -170,6 +176,8 @@ def _end_all(container: str) -> None:
             _send(signal.SIGKILL, left)
             if not _has_children() and not left:
                 return
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
         stopped = left
 
 
