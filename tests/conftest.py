@@ -19,6 +19,11 @@ GOLDEN = Path(os.environ.get("FAIRLEAD_GOLDEN") or TESTS / "golden")
 #: The recorder's own folder, beside a checkout of its developers; a clone alone has none.
 SHARED = TESTS.parents[1] / "shared"
 
+# Thousands of commands of kubectl, each of a moment, spend a third of it on collecting garbage that ends with them. The
+# limit is for those that last.
+os.environ.setdefault("GOGC", "off")
+os.environ.setdefault("GOMEMLIMIT", "512MiB")
+
 #: How long an example takes says something of the machine, and of what else it does.
 hypothesis.settings.register_profile("unhurried", deadline=None, max_examples=USUAL)
 hypothesis.settings.register_profile("thorough", deadline=None, max_examples=10 * USUAL)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.clients.conftest import Ways, deployment
+from tests.examples import each_time
 from tests.kubectl import helm
 
 CHART = {
@@ -53,7 +54,7 @@ def chart(tmp_path: Path) -> Path:
     return tmp_path / "shop"
 
 
-@pytest.mark.parametrize("way", ["admin", "token"])
+@pytest.mark.parametrize("way", each_time(["admin"], ["admin", "token"]))
 def test_install_upgrade_roll_back_uninstall(ways: Ways, chart: Path, kubectl_path: Path, way: str) -> None:
     kubeconfig = getattr(ways, way)
 

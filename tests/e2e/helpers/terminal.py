@@ -19,7 +19,7 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
 #: How long a command may take, and how long a cluster may take to get somewhere.
 COMMAND_SECONDS = 60.0
 PATIENCE_SECONDS = 30.0
-POLL_SECONDS = 0.1
+POLL_SECONDS = 0.3
 
 
 @dataclass(frozen=True, slots=True)
