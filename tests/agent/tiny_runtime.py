@@ -11,24 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from grpclib.const import Cardinality, Handler, Status
-from grpclib.encoding.base import CodecBase
 from grpclib.exceptions import GRPCError
 from grpclib.server import Server, Stream
 
 from fairlead.agent.runtimes.cri import messages as cri
-from fairlead.agent.runtimes.cri import protobuf
+from fairlead.agent.runtimes.cri.client import Codec
 from fairlead.agent.runtimes.cri.messages import Method
 from fairlead.agent.runtimes.cri.specs import RUN
-
-
-class _Codec(CodecBase):
-    __content_subtype__ = "proto"
-
-    def encode(self, message: Any, message_type: Any) -> bytes:
-        return protobuf.encode(message)
-
-    def decode(self, data: bytes, message_type: Any) -> Any:
-        return protobuf.decode(data, message_type)
 
 
 @dataclass
@@ -132,7 +121,7 @@ async def _send_raw(stream: Stream[Any, Any], answer: bytes) -> None:
 
 @asynccontextmanager
 async def serving(runtime: TinyRuntime, socket: Path) -> AsyncIterator[None]:
-    server = Server([runtime], codec=_Codec())
+    server = Server([runtime], codec=Codec())
     await server.start(path=str(socket))
     try:
         yield

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -52,3 +53,10 @@ def test_what_is_not_there_whole_is_left_there() -> None:
     assert bucket.take(0.0, 5)
     assert not bucket.take(0.5)
     assert bucket.take(1.0)
+
+
+@given(RATES, BURSTS, st.integers(1, 20))
+def test_who_borrows_waits_as_long_as_it_takes_to_give_so_many(rate: float, burst: float, count: int) -> None:
+    bucket = TokenBucket(rate, burst, 0.0)
+    waits = [bucket.borrow(0.0) for _ in range(count)]
+    assert waits == pytest.approx([max(number - burst, 0.0) / rate for number in range(1, count + 1)], abs=1e-6)

@@ -120,8 +120,9 @@ class PodGarbage(Controller[Pod]):
         """Who looks instead of a pod that has gone, or is another one by that name."""
         if old is None or old.metadata.key != self._next_sweeper or (new is not None and new.is_finished):
             return
-        self._next_sweeper = next((pod.metadata.key for pod in _finished(world)[_ALL]), "")
-        if self._next_sweeper:
+        self._next_sweeper = ""
+        if self._surplus(world) > 0:
+            self._next_sweeper = _finished(world)[_ALL][0].metadata.key
             yield self._next_sweeper
 
     def _surplus(self, world: World) -> int:

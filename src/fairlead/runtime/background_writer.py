@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import Final, Generic, TypeVar
 
+from fairlead.runtime.token_bucket import TokenBucket
+
 #: Items are handed to the thread so often, all that came meanwhile at once: waking it costs as much as several of them.
 GATHER_SECONDS: Final = 0.05
 #: How long the end waits for what was not written yet.
@@ -52,7 +54,7 @@ class BackgroundWriter(Generic[T]):
         self.taken = self._bytes_in = self._items_out = self._bytes_out = 0
         #: Items that are lost: without room, and not written.
         self.dropped = self.failed = 0
-        self._told_at = -_REPORT_SECONDS
+        self._complaints = TokenBucket(1 / _REPORT_SECONDS, 1, self._loop.time())
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -107,7 +109,5 @@ class BackgroundWriter(Generic[T]):
         self._items_out += len(items)
 
     def _tell(self, why: str, lost: int) -> None:
-        now = self._loop.time()
-        if now - self._told_at >= _REPORT_SECONDS:
-            self._told_at = now
+        if self._complaints.take(self._loop.time()):
             log.error("%s: %s: %d lines lost so far", self._name, why, lost)

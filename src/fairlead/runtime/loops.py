@@ -24,8 +24,6 @@ Ts = TypeVarTuple("Ts")
 
 #: Second zero of virtual time unless the caller names another: 2026-01-01T00:00:00Z.
 DEFAULT_EPOCH = 1_767_225_600.0
-
-
 #: A timer is due within this much of now: asyncio's own nanosecond is lost in rounding after half a year.
 _DUE_SECONDS: Final = 1e-7
 #: The least that a timer waits, so that it is not due when it is set.

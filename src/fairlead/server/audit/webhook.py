@@ -17,6 +17,7 @@ from typing import Final, TypeAlias
 from fairlead.client.calls import CallError
 from fairlead.client.kubeconfig_service import KubeconfigService, back_off
 from fairlead.runtime.clock import monotonic
+from fairlead.runtime.token_bucket import TokenBucket
 
 #: What waits or is under way may take so much; a batch takes no more than that unless it is one event.
 _MOST_BYTES: Final = 64 << 20
@@ -75,7 +76,7 @@ class AuditWebhook:
         self._sending = set[asyncio.Task[None]]()
         self._batches = asyncio.create_task(self._send_batches(), name="audit webhook")
         self._is_ending = False
-        self._told_at = -_REPORT_SECONDS
+        self._complaints = TokenBucket(1 / _REPORT_SECONDS, 1, monotonic())
 
     @property
     def blocks(self) -> bool:
@@ -125,10 +126,12 @@ class AuditWebhook:
     # -- batches
 
     async def _send_batches(self) -> None:
-        pace = _Pace(self._settings.throttle)
+        throttle = self._settings.throttle
+        pace = TokenBucket(*throttle, monotonic()) if throttle else None
         while await self._until_one_waits():
             await self._until_full(monotonic() + self._settings.most_wait_seconds)
-            await pace.wait()
+            if pace is not None:
+                await asyncio.sleep(pace.borrow(monotonic()))
             self._begin(self._deliver(self._taken()))
 
     async def _until_one_waits(self) -> bool:
@@ -194,9 +197,7 @@ class AuditWebhook:
                 return True
 
     def _tell(self, why: str) -> None:
-        now = monotonic()
-        if now - self._told_at >= _REPORT_SECONDS:
-            self._told_at = now
+        if self._complaints.take(monotonic()):
             log.error("audit webhook: %s", why)
 
 
@@ -207,21 +208,3 @@ def _item(line: bytes) -> bytes:
 def _answer(waiter: asyncio.Future[bool] | None, *, is_delivered: bool) -> None:
     if waiter is not None and not waiter.done():
         waiter.set_result(is_delivered)
-
-
-class _Pace:
-    """So many a second; as many as `burst` at once if there were none before."""
-
-    def __init__(self, throttle: tuple[float, int] | None) -> None:
-        self._throttle = throttle
-        self._free, self._at = float(throttle[1] if throttle else 0), monotonic()
-
-    async def wait(self) -> None:
-        """Until it is the turn of one more."""
-        if self._throttle is None:
-            return
-        rate, burst = self._throttle
-        now = monotonic()
-        self._free, self._at = min(burst, self._free + (now - self._at) * rate) - 1, now
-        if self._free < 0:
-            await asyncio.sleep(-self._free / rate)

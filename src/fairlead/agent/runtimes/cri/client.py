@@ -55,7 +55,7 @@ class Client:
             raise ValueError(f"container runtime endpoint {endpoint!r}: write unix:///path/of/the/socket")
         self.socket = Path(path)
         config = Configuration(http2_connection_window_size=_WINDOW_BYTES, http2_stream_window_size=_WINDOW_BYTES)
-        self._channel = Channel(path=path, codec=_Codec(), config=config)
+        self._channel = Channel(path=path, codec=Codec(), config=config)
 
     async def call(self, method: Method[Asked, Answer], asked: Asked, seconds: float | None = CALL_SECONDS) -> Answer:
         """CallFailed, Unreachable; without `seconds` it may take for ever."""
@@ -109,7 +109,9 @@ def _bound(stream: Stream[Any, Any]) -> None:
     answered.recv_data = read  # type: ignore[method-assign]
 
 
-class _Codec(CodecBase):
+class Codec(CodecBase):
+    """Of our messages, for grpclib."""
+
     __content_subtype__ = "proto"
 
     def encode(self, message: Any, message_type: Any) -> bytes:

@@ -289,7 +289,7 @@ class OciRuntime:
         pins = {name: files.pin(name) for name in wanted}
         sysctls = {file_of(name): value for name, value in spec.sysctls.items()}
         if spec.users is not None:
-            user_namespace.pin_namespaces(pins, spec.users)
+            user_namespace.pin_with_users(pins, spec.users)
             others = {name: pin for name, pin in pins.items() if name != "user"}
             linux.set_up_namespaces(others, spec.hostname)
             user_namespace.set_sysctls(pins, sysctls)

@@ -46,7 +46,7 @@ def root_of(folder: Path) -> Path:
     raise FileNotFoundError(f"none of {', '.join(map(str, _ROOTS))} is there to mount the root of a container")
 
 
-def pin_namespaces(pins: Mapping[str, Path], users: IdRange) -> None:
+def pin_with_users(pins: Mapping[str, Path], users: IdRange) -> None:
     """Make the namespaces of a pod as those of its users, who are pinned as `user`; OSError if that cannot be.
 
     A program of its own does it: of a process with several threads the kernel takes none out of its users.
@@ -124,7 +124,7 @@ def is_possible(folder: Path) -> bool:
     pin, target = probe / _NAME, probe / "mapped"
     try:
         root_of(folder)
-        pin_namespaces({_NAME: pin}, _PROBED)
+        pin_with_users({_NAME: pin}, _PROBED)
         users = os.open(pin, os.O_RDONLY | os.O_CLOEXEC)
         try:
             _mounted(source, target, users)

@@ -30,7 +30,7 @@ from fairlead.agent.runtimes.process.process_table import (
     children_in,
     descendants,
     memory_of,
-    namespace_of,
+    mounts_of,
     process_table,
     rooted,
 )
@@ -247,11 +247,11 @@ class ProcessGroups(Cgroups):
         if not keepers:
             return {}
         table = process_table()
-        children, visitors, found = children_in(table), _namespaces(table), {}
+        children, visitors, found = children_in(table), _by_mounts(table), {}
         for id_, pid in keepers.items():
             if (keeper := table.get(pid)) is not None:
                 below = set(descendants(children, pid))
-                inside = {each for own in _own_namespaces(below) for each in visitors.get(own, ())}
+                inside = {each for own in _own_mounts(below) for each in visitors.get(own, ())}
                 processes = tuple(table[each] for each in below | inside)
                 found[id_] = Container(processes, keeper.children_nanoseconds)
         return found
@@ -262,18 +262,18 @@ class ProcessGroups(Cgroups):
         scratch.replace(self._file)
 
 
-def _namespaces(table: Iterable[int]) -> Mapping[str, list[int]]:
+def _by_mounts(table: Iterable[int]) -> Mapping[str, list[int]]:
     """Who sees which mounts, which no two containers share: commands that were sent in come from elsewhere, but see
     those of the container. So does who was left alone in the processes of a pod, and has come to another parent."""
     found: dict[str, list[int]] = {}
     for pid in table:
-        found.setdefault(namespace_of(pid, "mnt"), []).append(pid)
+        found.setdefault(mounts_of(pid), []).append(pid)
     return found
 
 
-def _own_namespaces(pids: Iterable[int]) -> set[str]:
+def _own_mounts(pids: Iterable[int]) -> set[str]:
     """Those of a container that are not the machine's."""
-    return {namespace_of(pid, "mnt") for pid in pids} - {"", namespace_of(os.getpid(), "mnt")}
+    return {mounts_of(pid) for pid in pids} - {"", mounts_of(os.getpid())}
 
 
 def _memory_limit(values: Mapping[str, str]) -> float:

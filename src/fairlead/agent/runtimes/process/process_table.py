@@ -59,19 +59,19 @@ def descendants(children: Mapping[int, Sequence[int]], ancestor: int) -> Iterato
             pending.append(child)
 
 
-def namespace_of(pid: int, kind: str) -> str:
-    """Empty for a process that is not ours, or has ended."""
+def mounts_of(pid: int) -> str:
+    """Which namespace of mounts it is in; empty for a process that is not ours, or has ended."""
     try:
-        return str(Path(f"/proc/{pid}/ns/{kind}").readlink())
+        return str(Path(f"/proc/{pid}/ns/mnt").readlink())
     except OSError:
         return ""
 
 
 def rooted(containers: Collection[str]) -> Iterator[int]:
     """All whose root is that of one of these containers, whoever began them and whoever is their parent now."""
-    marks, own = [f"/{id_}/upper".encode() for id_ in containers], namespace_of(os.getpid(), "mnt")
+    marks, own = [f"/{id_}/upper".encode() for id_ in containers], mounts_of(os.getpid())
     for pid in [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()]:
-        if namespace_of(pid, "mnt") not in ("", own) and any(mark in _root_mount(pid) for mark in marks):
+        if mounts_of(pid) not in ("", own) and any(mark in _root_mount(pid) for mark in marks):
             yield pid
 
 
