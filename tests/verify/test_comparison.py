@@ -53,6 +53,13 @@ def test_what_lies_within_a_moment_has_no_order() -> None:
     assert _compared(predicted, _course((52, "evicted", "a"), (50, "evicted", "b"))).agrees
 
 
+def test_throttling_counts_where_cpu_is_declared() -> None:
+    """Taking 120 MiB at 50m took a slow machine over three seconds."""
+    predicted, real = _course((10, "OOM-killed", "b")), _course((1, "throttled", "app"), (10, "OOM-killed", "b"))
+    assert compare(predicted, real, 100, ["other"]).agrees
+    assert compare(predicted, real, 100, ["app"]).problems == ("was not predicted",)
+
+
 def test_the_second_time_is_held_against_the_second_time() -> None:
     predicted = _course((10, "restarted", "a"), (30, "restarted", "a"))
     found = _compared(predicted, _course((10, "restarted", "a")))

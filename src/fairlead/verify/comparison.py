@@ -6,13 +6,13 @@ no order: reality would not do it twice alike.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Final, NamedTuple
 
 import msgspec
 
-from fairlead.verify.happenings import Course, Happening
+from fairlead.verify.happenings import THROTTLED, Course, Happening
 
 #: Times may be so far apart: both have to be exceeded.
 MOST_SECONDS: Final = 2.0
@@ -68,9 +68,12 @@ def longer(seconds: float) -> float:
     return max(seconds + MOST_SECONDS, seconds * (1 + MOST_SHARE))
 
 
-def compare(predicted: Course, real: Course, seconds: float, with_cpu: Iterable[str]) -> Comparison:
-    """Of what one of them has after the end nothing is said, and of cpu only where somebody said how much is used."""
-    pairs = [pair for pair in _pairs(predicted, real) if _is_due(pair, seconds)]
+def compare(predicted: Course, real: Course, seconds: float, with_cpu: Collection[str]) -> Comparison:
+    """Of what one of them has after the end nothing is said, and of cpu only where somebody said how much is used.
+
+    A small quota may hold a container back for seconds while it takes its memory, and nobody foretells that.
+    """
+    pairs = [pair for pair in _pairs(predicted, real) if _is_due(pair, seconds) and _is_foretold(pair, with_cpu)]
     pairs.sort(key=lambda pair: min(it.at for it in pair if it is not None))
     rows = tuple(_row(pair) for pair in pairs)
     theirs, ours = predicted.cpu_seconds, real.cpu_seconds
@@ -99,9 +102,19 @@ def _is_due(pair: _Pair, seconds: float) -> bool:
     return any(it is not None and it.at <= seconds for it in pair)
 
 
-def _row(pair: _Pair) -> Row:
+def _is_foretold(pair: _Pair, with_cpu: Collection[str]) -> bool:
+    either = _either(pair)
+    return either.kind != THROTTLED or either.who in with_cpu
+
+
+def _either(pair: _Pair) -> Happening:
     either = pair.predicted or pair.real
     assert either is not None
+    return either
+
+
+def _row(pair: _Pair) -> Row:
+    either = _either(pair)
     predicted, real = (None if it is None else it.at for it in pair)
     problem = ""
     if predicted is None:
