@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from fairlead.node.stats import endpoints
 from fairlead.node.stats.endpoints import NodeAnswer
@@ -13,6 +13,7 @@ from fairlead.node.stats.measurements import (
     MemoryMeasurements,
     NodeMeasurements,
     PodMeasurements,
+    PodsUse,
     ProcessMeasurements,
     VolumeMeasurements,
 )
@@ -82,6 +83,10 @@ class MeasuredNodes:
 
     async def measure(self, node: str) -> NodeMeasurements | None:
         return self.nodes.get(node)
+
+    async def pods_use(self, node: str, uids: Collection[str]) -> PodsUse | None:
+        found = self.nodes.get(node)
+        return found.pods_use() if found else None
 
     async def get(self, node: str, path: str, query: Mapping[str, str]) -> NodeAnswer | None:
         found = self.nodes.get(node)

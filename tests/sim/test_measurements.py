@@ -12,12 +12,13 @@ from fairlead.api.builtin import NODES, PERSISTENT_VOLUME_CLAIMS, PODS
 from fairlead.api.errors import NotFound
 from fairlead.api.metrics import NODE_METRICS, POD_METRICS, NodeMetrics, PodMetrics
 from fairlead.api.objects import Obj
-from fairlead.api.quantity import milli
+from fairlead.api.quantity import milli, units
 from fairlead.compose import Settings, simulation
 from fairlead.golang.json import parse
 from fairlead.runtime.loops import run_virtual
 from fairlead.server.registry.registry import UserApi
 from fairlead.sim.nodes import NodeShape, uniform
+from tests.work import calls
 
 _USAGE = "sim.fairlead.dev/usage-"
 
@@ -287,3 +288,54 @@ def test_cadvisor_names_containers_as_their_runtime_does_and_tells_their_limits(
         assert value("container_fs_limit_bytes", "web", device="/dev/nodefs") == 100 << 30
 
     played(check)
+
+
+def test_metrics_of_pods_are_what_the_kubelet_measures_of_them() -> None:
+    """Also where usage changes, cpu is short, a volume lies in memory, and pods come, restart and go."""
+
+    async def check(api: UserApi) -> None:
+        await _pod(api, "steady", {"cpu": "1500m", "memory": "300Mi"}, {"requests": {"cpu": "100m"}})
+        await _pod(api, "capped", {"cpu": "1", "memory": "1Gi"}, {"limits": {"cpu": "300m"}})
+        await asyncio.sleep(30)
+        await _agree(api, "steady", "capped")
+        await _pod(api, "wave", {"cpu": "wave(200m, 2, 10m)", "memory": "ramp(100Mi, 1Gi, 10m)"})
+        await _pod(api, "leaking", {"memory": "leak(10Mi/s)"}, {"limits": {"memory": "200Mi"}})
+        await asyncio.sleep(15)
+        await _agree(api, "steady", "capped", "wave", "leaking")
+        await asyncio.sleep(45)
+        await api.delete(PODS, "steady", "default")
+        await asyncio.sleep(15)
+        await _agree(api, "capped", "wave")
+
+    played(check)
+
+
+async def _agree(api: UserApi, *names: str) -> None:
+    for name in names:
+        measured = (await _measured(api, name))["containers"][0]
+        shown = await _usage(api, name)
+        assert round(milli(shown["cpu"])) == round(measured["cpu"]["usageNanoCores"] / 1e6)
+        assert units(shown["memory"]) == measured["memory"]["workingSetBytes"]
+
+
+def test_what_one_pod_uses_is_as_cheap_to_tell_on_a_full_node() -> None:
+    """Each autoscaler asks about its own pods, four times a minute."""
+
+    def asking(pods: int, times: int) -> int:
+        async def check(api: UserApi) -> None:
+            for number in range(pods):
+                await api.create(PODS, _plain(f"p{number}"), "default")
+            for _ in range(times):
+                await asyncio.sleep(15)
+                await api.get(POD_METRICS, "p0", "default")
+
+        return calls(lambda: played(check))
+
+    asking(1, 1)
+    few, many = (asking(pods, 40) - asking(pods, 1) for pods in (10, 80))
+    assert many < 1.5 * few
+
+
+def _plain(name: str) -> Obj:
+    container = {"name": "web", "image": "web:1", "resources": {"requests": {"cpu": "10m"}}}
+    return {"metadata": {"name": name}, "spec": {"nodeName": "node-1", "containers": [container]}}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from fairlead.api import builtin
 from fairlead.api.objects import Obj
 from fairlead.node.stats.endpoints import NodeAnswer
-from fairlead.node.stats.measurements import NodeMeasurements
+from fairlead.node.stats.measurements import NodeMeasurements, PodsUse
 from fairlead.runtime.clock import now, timestamp
 from tests import measured_nodes
 from tests.controllers.cluster import Cluster
@@ -20,7 +20,7 @@ class Agents:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster, self.milli = cluster, dict[str, int]()
 
-    async def measure(self, node: str) -> NodeMeasurements | None:
+    async def measure(self, node: str) -> NodeMeasurements:
         pods = [
             measured_nodes.pod(
                 pod["metadata"]["name"], pod["metadata"]["uid"], measured_nodes.container("web", milli, 1)
@@ -29,6 +29,9 @@ class Agents:
             if (milli := self.milli.get(pod["metadata"]["name"])) is not None
         ]
         return measured_nodes.node(node, *pods)
+
+    async def pods_use(self, node: str, uids: Collection[str]) -> PodsUse:
+        return (await self.measure(node)).pods_use()
 
     async def get(self, node: str, path: str, query: Mapping[str, str]) -> NodeAnswer | None:
         return None

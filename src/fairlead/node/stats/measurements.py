@@ -6,6 +6,8 @@ Times are seconds since 1970; sizes are bytes; what is cumulative counts from `s
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import msgspec
 
 
@@ -106,6 +108,23 @@ class PodMeasurements(msgspec.Struct, frozen=True, gc=False):
     cpu_spec: CpuSpec | None = None
 
 
+class ContainerUse(msgspec.Struct, frozen=True, gc=False):
+    """Of all that is measured of a container, what autoscaling looks at."""
+
+    name: str
+    started_at: float
+    nano_cores: int
+    working_set: int
+
+
+class PodsUse(msgspec.Struct, frozen=True):
+    """What the running containers of some pods of a node use, by the uids of the pods."""
+
+    measured_at: float
+    window_seconds: float
+    pods: Mapping[str, Sequence[ContainerUse]]
+
+
 class ProcessMeasurements(msgspec.Struct, frozen=True, gc=False):
     current: int
     maximum: int
@@ -130,3 +149,16 @@ class NodeMeasurements(msgspec.Struct, frozen=True, gc=False):
     #: Over how many seconds rates are taken; and how many cpus there are.
     window_seconds: float = 10.0
     cpus: int = 1
+
+    def pods_use(self) -> PodsUse:
+        return PodsUse(
+            self.measured_at,
+            self.window_seconds,
+            {
+                pod.uid: [
+                    ContainerUse(it.name, it.started_at, it.cpu.usage_nano_cores, it.memory.working_set)
+                    for it in pod.containers
+                ]
+                for pod in self.pods
+            },
+        )

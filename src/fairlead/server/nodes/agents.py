@@ -5,12 +5,12 @@ The server knows no simulation; who composes a cluster gives it what it asks her
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
 from fairlead.api.encoded import Encoded
 from fairlead.node.stats.endpoints import NodeAnswer
-from fairlead.node.stats.measurements import NodeMeasurements
+from fairlead.node.stats.measurements import NodeMeasurements, PodsUse
 from fairlead.server.nodes.kubelets import Kubelet, Kubelets
 
 
@@ -19,6 +19,10 @@ class NodeAgents(Protocol):
 
     async def measure(self, node: str) -> NodeMeasurements | None:
         """What was measured there last; None where nobody measures. It may be as old as metrics-server's would be."""
+        ...
+
+    async def pods_use(self, node: str, uids: Collection[str]) -> PodsUse | None:
+        """The same of these pods alone, which may cost much less; those of which nothing runs there are left out."""
         ...
 
     async def get(self, node: str, path: str, query: Mapping[str, str]) -> NodeAnswer | None:
@@ -36,6 +40,14 @@ class ClusterAgents:
     async def measure(self, node: str) -> NodeMeasurements | None:
         found = await self.simulated.measure(node) if self.simulated is not None else None
         return found if found is not None else await self.kubelets.measure(node)
+
+    async def pods_use(self, node: str, uids: Collection[str]) -> PodsUse | None:
+        """Of a node with a kubelet that listens, of more pods than these: it answers for all at once."""
+        found = await self.simulated.pods_use(node, uids) if self.simulated is not None else None
+        if found is not None:
+            return found
+        measured = await self.kubelets.measure(node)
+        return None if measured is None else measured.pods_use()
 
     async def get(self, node: str, path: str, query: Mapping[str, str]) -> NodeAnswer | None:
         """What the kubelet of a simulated node answers; None: it is no such node."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 from fairlead.api.builtin import NODES, PODS
@@ -23,7 +23,7 @@ from fairlead.api.quantity import Format, Quantity
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import Listing, ListQuery
 from fairlead.golang.durations import format_seconds
-from fairlead.node.stats.measurements import CpuMeasurements, MemoryMeasurements, NodeMeasurements, PodMeasurements
+from fairlead.node.stats.measurements import ContainerUse
 from fairlead.runtime.clock import now, timestamp
 from fairlead.server.nodes.agents import ClusterAgents
 from fairlead.server.storage.catalogue import Served
@@ -94,7 +94,8 @@ class NodeMetricsKind(MeasuredKind):
             node = await self._agents.measure(entry.name)
             await asyncio.sleep(0)  # measuring a node may take a while, and there are many
             if node is not None and node.measured_at - node.started_at >= MIN_WINDOW_SECONDS:
-                found.append(_encoded(NODE_METRICS, entry, node, {"usage": _usage(node.cpu, node.memory)}))
+                usage = _usage(node.cpu.usage_nano_cores, node.memory.working_set)
+                found.append(_encoded(NODE_METRICS, entry, node.measured_at, node.window_seconds, {"usage": usage}))
         return found
 
 
@@ -102,53 +103,47 @@ class PodMetricsKind(MeasuredKind):
     resource, measured, noun = POD_METRICS, PODS, "podmetrics"
 
     async def _shown(self, entries: Sequence[Entry]) -> _Shown:
-        nodes: dict[str, _MeasuredPods] = {}
-        found: _Shown = []
-        for number, entry in enumerate(entries, 1):
-            if number % _TURN_OBJECTS == 0:
+        on_nodes: dict[str, dict[str, int]] = {}  # the places of pods, by node and uid
+        for place, entry in enumerate(entries):
+            if place % _TURN_OBJECTS == _TURN_OBJECTS - 1:
                 await asyncio.sleep(0)
             pod = entry.view(_Pod)
-            name = pod.spec.node_name
-            if not name:
+            if pod.spec.node_name:
+                on_nodes.setdefault(pod.spec.node_name, {})[pod.metadata.uid] = place
+        shown: dict[int, Encoded] = {}
+        for node, places in on_nodes.items():
+            use = await self._agents.pods_use(node, places.keys())
+            await asyncio.sleep(0)
+            if use is None:
                 continue
-            if name not in nodes:
-                nodes[name] = _MeasuredPods(await self._agents.measure(name))
-                await asyncio.sleep(0)
-            node, measured = nodes[name].node, nodes[name].pods.get(pod.metadata.uid)
-            if node is not None and measured is not None and _has_rates(measured, node.measured_at):
-                found.append(_encoded(POD_METRICS, entry, node, {"containers": _containers(measured)}))
-        return found
+            for uid, place in places.items():
+                if _has_rates(containers := use.pods.get(uid, ()), use.measured_at):
+                    fields = {"containers": [_container(container) for container in containers]}
+                    entry = entries[place]
+                    shown[place] = _encoded(POD_METRICS, entry, use.measured_at, use.window_seconds, fields)
+        return [shown[place] for place in sorted(shown)]
 
 
-class _MeasuredPods:
-    """The pods of a node by their uids."""
-
-    def __init__(self, node: NodeMeasurements | None) -> None:
-        self.node = node
-        self.pods: Mapping[str, PodMeasurements] = {pod.uid: pod for pod in node.pods} if node else {}
+def _has_rates(containers: Sequence[ContainerUse], at: float) -> bool:
+    return bool(containers) and all(at - container.started_at >= MIN_WINDOW_SECONDS for container in containers)
 
 
-def _has_rates(pod: PodMeasurements, at: float) -> bool:
-    return bool(pod.containers) and all(at - container.started_at >= MIN_WINDOW_SECONDS for container in pod.containers)
+def _container(use: ContainerUse) -> Obj:
+    return {"name": use.name, "usage": _usage(use.nano_cores, use.working_set)}
 
 
-def _containers(pod: PodMeasurements) -> list[Obj]:
-    return [{"name": container.name, "usage": _usage(container.cpu, container.memory)} for container in pod.containers]
-
-
-def _usage(cpu: CpuMeasurements, memory: MemoryMeasurements) -> dict[str, str]:
+def _usage(nano_cores: int, working_set: int) -> dict[str, str]:
     """Both resources; zero cpu is `0`, as a Quantity shows it."""
-    working_set = Quantity.of_units(memory.working_set, Format.BINARY_SI)
-    return {"cpu": str(Quantity(cpu.usage_nano_cores)), "memory": str(working_set)}
+    return {"cpu": str(Quantity(nano_cores)), "memory": str(Quantity.of_units(working_set, Format.BINARY_SI))}
 
 
-def _encoded(resource: Resource, entry: Entry, node: NodeMeasurements, fields: Obj) -> Encoded:
+def _encoded(resource: Resource, entry: Entry, measured_at: float, window_seconds: float, fields: Obj) -> Encoded:
     metadata: Obj = {"name": entry.name}
     if entry.namespace:
         metadata["namespace"] = entry.namespace
     metadata["creationTimestamp"] = timestamp(now())
     if entry.labels:
         metadata["labels"] = entry.labels
-    measured = {"timestamp": timestamp(node.measured_at), "window": format_seconds(node.window_seconds)}
+    measured = {"timestamp": timestamp(measured_at), "window": format_seconds(window_seconds)}
     head = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
     return Encoded(encode(head | measured | fields))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from fairlead.api.builtin import PODS
 from fairlead.api.objects import Obj
@@ -10,10 +10,11 @@ from fairlead.api.verbs import Api, ListQuery
 from fairlead.node.configuration.document import document
 from fairlead.node.stats import endpoints
 from fairlead.node.stats.endpoints import KubeletState, NodeAnswer
-from fairlead.node.stats.measurements import NodeMeasurements
+from fairlead.node.stats.measurements import NodeMeasurements, PodsUse
 from fairlead.runtime.clock import now
 from fairlead.sim.machine.machines import Machines
 from fairlead.sim.machine.measurements import node_measurements
+from fairlead.sim.machine.pods_use import pods_use
 
 
 class SimulatedAgents:
@@ -27,6 +28,10 @@ class SimulatedAgents:
         if found is None or machine is None:
             return None
         return node_measurements(found, machine, self._machines.cpu_account(node), now(), self._machines.claim_capacity)
+
+    async def pods_use(self, node: str, uids: Collection[str]) -> PodsUse | None:
+        machine = self._machines.machine(node)
+        return None if machine is None else pods_use(machine, self._machines.cpu_account(node), now(), uids)
 
     async def get(self, node: str, path: str, query: Mapping[str, str]) -> NodeAnswer | None:
         measured, machine = await self.measure(node), self._machines.machine(node)

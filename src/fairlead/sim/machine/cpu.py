@@ -75,12 +75,30 @@ class Counters:
     throttled_nanos: float = 0.0
 
 
+class _Rates(NamedTuple):
+    """Rates as they were worked out, and for how long that holds."""
+
+    machine: SimulatedMachine
+    version: int
+    at: float
+    window: float
+    #: Whether they are the same at every later moment, as long as nothing comes or goes.
+    stay: bool
+    of_containers: dict[ContainerKey, float]
+    of_machine: float
+
+    def is_valid(self, machine: SimulatedMachine, now: float, window: float) -> bool:
+        is_same = self.machine is machine and self.version == machine.version and self.window == window
+        return is_same and (now == self.at or (self.stay and now > self.at))
+
+
 class CpuAccount:
     """The cpu of one machine."""
 
     def __init__(self, since: float) -> None:
         self._at = since
         self._values: dict[str, _PodCpu] = {}  # by uid
+        self._latest_rates: _Rates | None = None
         self.counters: dict[ContainerKey, Counters] = {}
         #: Of everything on the machine.
         self.node_nanos = 0.0
@@ -98,7 +116,14 @@ class CpuAccount:
 
     def rates(self, machine: SimulatedMachine, now: float, window: float) -> tuple[dict[ContainerKey, float], float]:
         """Milli-cores of each container and of the whole machine, on average over the window."""
-        samples = 1 if _is_steady(machine) else _SAMPLES
+        known = self._latest_rates
+        if known is None or not known.is_valid(machine, now, window):
+            known = self._latest_rates = self._new_rates(machine, now, window)
+        return known.of_containers, known.of_machine
+
+    def _new_rates(self, machine: SimulatedMachine, now: float, window: float) -> _Rates:
+        is_steady = _is_steady(machine)
+        samples = 1 if is_steady else _SAMPLES
         width = window / samples
         totals: dict[ContainerKey, list[float]] = {}
         node = 0.0
@@ -107,7 +132,10 @@ class CpuAccount:
             for key, share in found.items():
                 totals.setdefault(key, []).append(share.given)
             node += sum(share.given for share in found.values()) + _daemons(machine, now)
-        return {key: sum(given) / len(given) for key, given in totals.items()}, node / samples
+        rates = {key: sum(given) / len(given) for key, given in totals.items()}
+        self._forget_gone(machine)
+        stay = is_steady and all(since < now for pod in machine.pods.values() for since in pod.started.values())
+        return _Rates(machine, machine.version, now, window, stay, rates, node / samples)
 
     def given(self, machine: SimulatedMachine, now: float) -> float:
         """Milli-cores of the whole machine at this moment."""
@@ -130,6 +158,9 @@ class CpuAccount:
         for key, since in running.items():
             known = before.get(key)
             self.counters[key] = known if known is not None and known.since == since else Counters(since)
+        self._forget_gone(machine)
+
+    def _forget_gone(self, machine: SimulatedMachine) -> None:
         self._values = {uid: values for uid, values in self._values.items() if uid in machine.pods}
 
     def _count(self, machine: SimulatedMachine, begin: float, end: float) -> None:

@@ -73,6 +73,8 @@ class SimulatedMachine:
     ) -> None:
         """`overuse`: pods of overused namespaces are evicted first."""
         self._overuse = overuse
+        #: Another one whenever pods come, change or go, and when the machine or what is used outside them changes.
+        self.version = 0
         self.pods: dict[str, MachinePod] = {}  # by uid, as all of these
         self._varying: dict[str, PodLoad] = {}  # those whose usage changes with time
         self._with_own_memory: dict[str, MachinePod] = {}  # those that have a memory limit as a whole
@@ -92,6 +94,7 @@ class SimulatedMachine:
 
     def configure(self, hardware: Hardware, configured: Configured, now: float) -> None:
         """The machine has this from now on, and its kubelet starts anew. StartupError for what a kubelet refuses."""
+        self.version += 1
         self.hardware, self.configured = hardware, configured
         config, machine = configured.configuration, hardware.machine
         started = start_settings(config, machine.cpus)
@@ -133,6 +136,7 @@ class SimulatedMachine:
     def declare(self, daemons: NodeUsageModels, now: float) -> None:
         """What is used outside pods; a change counts from now on."""
         if daemons != self._daemons:
+            self.version += 1
             self._daemons, self._declared_at = daemons, now
             self.disks.has_deleted_declared = False
 
@@ -154,6 +158,7 @@ class SimulatedMachine:
 
     def _enter(self, uid: str, before: MachinePod | None, after: MachinePod | None) -> None:
         """Keep the sums and the groups of pods up to date."""
+        self.version += 1
         removed = before.load.fixed if before else [0] * KINDS
         added = after.load.fixed if after else [0] * KINDS
         sums = zip(self._fixed, added, removed, strict=True)

@@ -71,7 +71,7 @@ class _NodeEntry:
     node: Node
     #: None while nobody declares any usage there.
     machine: SimulatedMachine | None = None
-    #: Until then, what somebody who wanted figures was shown; made of what ran at that moment.
+    #: Until then, what somebody who wanted figures is shown; kept up to date from then on.
     idle: SimulatedMachine | None = None
     #: What runs there, by uid: the pod's key, and its life.
     pods: dict[str, tuple[str, PodRun]] = field(default_factory=dict)
@@ -155,9 +155,10 @@ class Machines:
             return  # by now one of them is gone
         entry.pods[pod.metadata.uid] = (pod.metadata.key, run)
         if entry.machine is None:
-            if not declares_usage(pod, self._profiles):
-                return
-            self._watch(entry)
+            if declares_usage(pod, self._profiles):
+                self._watch(entry)
+            elif entry.idle is not None:
+                self._enter(entry, entry.idle, pod, run, now())
         elif self._enter(entry, entry.machine, pod, run, now()):
             self._looks.add(pod.spec.node_name)
 
@@ -173,9 +174,11 @@ class Machines:
         for key in [key for key in entry.child_deaths if key[0] == uid]:
             del entry.child_deaths[key]
         entry.throttling.remove(uid, now())
-        if entry.machine is not None and uid in entry.machine.pods:
-            entry.machine.remove(uid, now())
-            self._looks.add(pod.spec.node_name)
+        machine = entry.machine or entry.idle
+        if machine is not None and uid in machine.pods:
+            machine.remove(uid, now())
+            if machine is entry.machine:
+                self._looks.add(pod.spec.node_name)
 
     # -- what the fleet asks
 
@@ -227,7 +230,9 @@ class Machines:
         entry = self._nodes.get(name)
         if entry is None:
             return None
-        return entry.machine or self._idle(entry, now())
+        if entry.machine is None and entry.idle is None:
+            entry.idle = self._made(entry, now())
+        return entry.machine or entry.idle
 
     def cpu_account(self, name: str) -> CpuAccount:
         """Of a node that is there; it begins with what runs on it when it is first asked for."""
@@ -297,16 +302,6 @@ class Machines:
         entry.machine, entry.idle = self._made(entry, now()), None
         self._declare(entry)
         self._looks.add(entry.node.metadata.name)
-
-    def _idle(self, entry: _NodeEntry, moment: float) -> SimulatedMachine:
-        """The machine of a node where nobody declares usage: only what changed since the last look is worked out."""
-        machine = entry.idle
-        if machine is None:
-            machine = entry.idle = self._empty(entry)
-        self._enter_all(entry, machine, moment)
-        for uid in machine.pods.keys() - entry.pods.keys():
-            machine.remove(uid, moment)
-        return machine
 
     def _made(self, entry: _NodeEntry, moment: float) -> SimulatedMachine:
         machine = self._empty(entry)
