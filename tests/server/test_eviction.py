@@ -14,6 +14,7 @@ from fairlead.api.verbs import DeleteOptions
 from fairlead.server.storage.deletion import check_preconditions
 from fairlead.server.subresources.eviction import MAX_DISRUPTED_PODS, evict
 from tests.server.admission_world import World, run
+from tests.work import calls
 
 BUDGETS = "poddisruptionbudgets.policy"
 WOULD_VIOLATE = "Cannot evict pod as it would violate the pod's disruption budget."
@@ -290,3 +291,12 @@ def test_preconditions_are_kept() -> None:
     ((_, options),) = cluster.deleted
     assert options.grace_period_seconds == 7
     assert options.precondition_resource_version == metadata(cluster.get("pods", "p", "ns"))["resourceVersion"]
+
+
+def test_a_drain_reads_budgets_of_others_once() -> None:
+    """A drain asks again and again for each pod; a namespace may have a budget for each of a thousand workloads."""
+    cluster = Cluster().pod().budget(disruptionsAllowed=0)
+    for number in range(200):
+        cluster.budget(f"other-{number}", {"matchLabels": {"app": f"other-{number}"}})
+    first = calls(cluster.refusal)
+    assert calls(cluster.refusal) < first / 2

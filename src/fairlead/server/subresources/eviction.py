@@ -27,7 +27,7 @@ from fairlead.api.encoded import Encoded
 from fairlead.api.errors import ApiError, BadRequest, Cause, Conflict, Forbidden, NotFound, TooManyRequests, Unknown
 from fairlead.api.objects import Obj, metadata, name_of
 from fairlead.api.pods import FINISHED
-from fairlead.api.selectors import SelectorError, of_structured
+from fairlead.api.selectors import Selector, SelectorError, of_structured
 from fairlead.api.verbs import DeleteOptions
 from fairlead.runtime import clock, rng
 from fairlead.server.admission.base import Reader, Writer
@@ -162,15 +162,19 @@ def _is_gone(pod: Obj) -> bool:
 def matching(pod: Obj, budgets: Iterable[Encoded]) -> list[Obj]:
     """The budgets that guard the pod. In policy/v1 an empty selector selects all, a missing one nothing (S3-106)."""
     labels = metadata(pod).get("labels") or {}
-    found = []
-    for budget in (entry.obj() for entry in budgets):
-        try:
-            is_guarded = of_structured((budget.get("spec") or {}).get("selector")).matches(labels)
-        except SelectorError:
-            is_guarded = False
-        if is_guarded:
-            found.append(budget)
-    return found
+    return [
+        budget.obj()
+        for budget in budgets
+        if (selector := budget.kept(_selector)) is not None and selector.matches(labels)
+    ]
+
+
+def _selector(budget: Encoded) -> Selector | None:
+    """None: one that cannot be."""
+    try:
+        return of_structured((budget.obj().get("spec") or {}).get("selector"))
+    except SelectorError:
+        return None
 
 
 def decide(pod: Obj, budgets: list[Obj]) -> EvictionVerdict:
