@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fairlead.cli.main import main
-from tests.study.clusters import deployment, namespace, node
+from tests.study.clusters import deployment, namespace, node, quota
 
 
 @pytest.fixture(autouse=True)
@@ -71,6 +71,37 @@ def test_two_runs_are_compared(dump: str) -> None:
     assert compared.exit_code == 0
     assert "web-5f6d7c8b9-00001" in compared.stdout
     assert "there are before, changed" in fairlead("diff", f"{one['run']}:x", two["run"]).stderr
+
+
+def test_a_difference_of_two_runs_says_which_run_to_ask(dump: str, tmp_path: Path) -> None:
+    first, second = document(dump, "--remove-node", "c"), document(dump, "--remove-node", "a")
+    told = fairlead("diff", first["run"], second["run"]).stdout
+    question = next(line for line in told.splitlines() if line.startswith("Why "))
+    arguments = question.partition("fairlead ")[2].split()
+    assert "lost with its node" in fairlead(*arguments).stdout
+
+
+def test_jobs_that_a_quota_keeps_from_running_are_missed(tmp_path: Path) -> None:
+    """They wait nowhere: their pods are never created."""
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
+    template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    spec = {"schedule": "*/10 * * * *", "concurrencyPolicy": "Forbid", "jobTemplate": {"spec": {"template": template}}}
+    cron = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "report", "namespace": "default"}}
+    objects = [node("a"), quota("cap", "default", requests_cpu="4", pods="50"), cron | {"spec": spec}]
+    path = tmp_path / "prod.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    arguments = ("--set", "quota/default/requests.cpu=500m")
+    told = simulated(str(path), *arguments).stdout
+    assert "No pod fares worse, of those that came." in told
+    fewer = "default/CronJob/report  0 instead of 11: Error creating: pods "
+    assert f"11 pods fewer came than before:\n  {fewer}" in told
+    (line,) = (line for line in told.splitlines() if line.startswith("  default/cap "))
+    assert "refused" in line
+    assert line.endswith("requests.cpu: 0 of 500m used")
+    run = document(str(path), *arguments)
+    (missing,) = run["variants"][0]["missing"]
+    assert (missing["workload"], missing["pods"], missing["pods_before"]) == ("CronJob/report", 0, 11)
+    assert fewer in fairlead("why", "default/report", "--in", run["run"]).stdout
 
 
 def test_each_file_is_a_variant(dump: str, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -117,8 +118,43 @@ def test_preemption_names_the_preemptor(tmp_path: Path) -> None:
     )
     found = hurt_by(objects, change(tmp_path, text))
     preempted = next(pod for pod in found if pod.how == "preempted")
-    assert preempted.reason.startswith("preempted by default/vip: Preempted by pod ")
+    assert preempted.reason == "preempted by default/vip"
     assert any(pod.how == "waits" and pod.lineage.startswith("default/ReplicaSet/low") for pod in found)
+
+
+def test_a_preemption_is_told_with_what_sent_the_preemptor(tmp_path: Path) -> None:
+    """A node is lost, an important pod takes another's place, and that one waits: a chain of three."""
+    high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000}
+    important = deployment("vip", ["a"], cpu="3", priorityClassName="high", priority=1000)
+    objects = [high, node("a"), node("b"), *important, *deployment("low", ["b"], cpu="2")]
+    text = (
+        CHANGE + "- scale: {kind: deployment, namespace: default, name: low, replicas: 1}\n- at: 5m\n  removeNode: a\n"
+    )
+    text += "- at: 20m\n  cordon: b\n"
+    found = {pod.how: pod for pod in hurt_by(objects, change(tmp_path, text))}
+    lost, preempted, waiting = (found[how] for how in ("lost with its node", "preempted", "waits"))
+    preemptor = preempted.reason.removeprefix("preempted by ")
+    replaces = f"{preemptor} replaces {lost.pod}, {lost.reason}"
+    assert lost.causes == ["after: remove node a"]
+    assert preempted.causes == ["after: remove node a", replaces]
+    assert waiting.causes == ["after: remove node a", replaces, f"it replaces {preempted.pod}, {preempted.reason}"]
+
+
+def test_who_is_preempted_long_after_taking_a_lost_pods_place_is_not_told_of_that(tmp_path: Path) -> None:
+    high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000}
+    objects = [high, node("a"), node("b"), *deployment("low", ["a"], cpu="3")]
+    vip = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "vip", "namespace": "default"},
+        "spec": {
+            "priorityClassName": "high",
+            "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}}],
+        },
+    }
+    text = CHANGE + f"- removeNode: a\n- at: 20m\n  apply: {json.dumps(vip)}\n"
+    preempted = next(pod for pod in hurt_by(objects, change(tmp_path, text)) if pod.how == "preempted")
+    assert preempted.causes == ["after: apply Pod default/vip"]
 
 
 def test_an_upgrade_replaces_nodes_batch_by_batch(tmp_path: Path) -> None:

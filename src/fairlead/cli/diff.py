@@ -31,22 +31,24 @@ def diff(before: str, after: str, output: str) -> None:
         first, second = _chosen(before), _chosen(after)
     run = Run(first.seed, [first.outcome, second.outcome])
     document = msgspec.json.format(msgspec.json.encode(run_document(run))).decode() if output == "json" else ""
-    click.echo(document or comparison_text(run))
+    click.echo(document or comparison_text(run, second.kept_as))
 
 
 @dataclass(frozen=True, slots=True)
 class _Chosen:
     seed: int
     outcome: Outcome
+    #: What `fairlead why --in` takes to find it.
+    kept_as: str
 
 
 def _chosen(text: str) -> _Chosen:
     name, _, variant = text.partition(":")
     run = load(name)
     if not variant:
-        return _Chosen(run.seed, run.outcomes[-1])
+        return _Chosen(run.seed, run.outcomes[-1], name)
     for outcome in run.outcomes:
         if outcome.name == variant:
-            return _Chosen(run.seed, outcome)
+            return _Chosen(run.seed, outcome, f"{name} --variant {variant}")
     names = ", ".join(outcome.name for outcome in run.outcomes)
     raise WrongUsage(f"{run.name} has no variant {variant!r}: there are {names}")

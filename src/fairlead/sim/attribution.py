@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import Final
 
 from fairlead.api.builtin import EVENTS
 from fairlead.api.meta import Object, View
 from fairlead.api.verbs import Api, EventType, WatchQuery
+from fairlead.sim.pod_workloads import Workloads
 
-_QUOTA: Final = re.compile(r"exceeded quota: ([^,]+)|failed quota: ([^:]+):")
+_QUOTA: Final = re.compile(r"exceeded quota: ([^,]+)(?:, requested: (\S+), used: )?|failed quota: ([^:]+):")
 #: Reasons that say who did it: the scheduler's, the arbitrator's.
 _BY: Final = ("Preempted", "Reclaimed")
 FAILED_CREATE: Final = "FailedCreate"
@@ -40,12 +41,15 @@ class _Event(Object):
 
 
 class Attribution:
-    def __init__(self) -> None:
+    def __init__(self, workloads: Workloads) -> None:
+        self._workloads = workloads
         self.by: dict[str, tuple[str, str]] = {}  # by uid of a pod: whose doing its end was, and the message
-        #: By namespace and owner: why pods of it were not created, last.
-        self.not_created: dict[tuple[str, str], str] = {}
+        #: By namespace and owner: of which workload that is, and why pods of it were not created, last.
+        self.not_created: dict[tuple[str, str], tuple[str, str]] = {}
         self._counts: dict[str, tuple[tuple[str, str], int]] = {}  # by event: quota, how often
         self.refusals: Counter[tuple[str, str]] = Counter()  # by namespace and quota
+        #: The resources of which there was too little, likewise.
+        self.refused_for: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
 
     async def run(self, api: Api) -> None:
         """Listen until cancelled."""
@@ -63,11 +67,14 @@ class Attribution:
         if event.reason != FAILED_CREATE:
             self.by[about.uid] = (event.related.key if event.related is not None else "", event.message)
             return
-        self.not_created[(about.namespace, f"{about.kind}/{about.name}")] = event.message
+        owner = (about.namespace, f"{about.kind}/{about.name}")
+        workload = self._workloads.of_owner(about.namespace, about.kind, about.name)
+        self.not_created[owner] = (workload, event.message)
         found = _QUOTA.search(event.message)
         if found is None:
             return
-        quota = (about.namespace, found[1] or found[2])
+        quota = (about.namespace, found[1] or found[3])
+        self.refused_for[quota].update(amount.partition("=")[0] for amount in (found[2] or "").split(",") if amount)
         count, (known, before) = event.count or 1, self._counts.get(event.metadata.uid, (quota, 0))
         self._counts[event.metadata.uid] = (known, max(count, before))
         self.refusals[quota] += max(count - before, 0)

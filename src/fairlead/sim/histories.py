@@ -17,6 +17,7 @@ from fairlead.api.pods import Pod
 from fairlead.client.informer import Informers
 from fairlead.runtime.clock import now
 from fairlead.sim.oom_kills import OomKills
+from fairlead.sim.pod_workloads import Workloads
 
 #: What was done to a pod, by the reason of its condition DisruptionTarget.
 PREEMPTED, EVICTED_BY_NODE, DRAINED, LOST = "preempted", "evicted by node", "evicted", "lost with its node"
@@ -53,6 +54,7 @@ class PodHistory(msgspec.Struct, omit_defaults=True):
     priority: int
     created: float
     owner: str = ""  # `ReplicaSet/web-5f6d`, or nothing
+    workload: str = ""  # `Deployment/web`, likewise
     bound: float | None = None
     ended: float | None = None
     node: str = ""
@@ -82,6 +84,7 @@ class PodHistories:
     def __init__(self, informers: Informers) -> None:
         self.began = now()
         self.by_uid: dict[str, PodHistory] = {}
+        self._workloads = Workloads(informers)
         self._counts: Counter[str] = Counter()  # by lineage without its number
         self._kills = OomKills()
         self._is_beginning = True
@@ -120,7 +123,8 @@ class PodHistories:
         number = self._counts[base]
         lineage = base if base == meta.key and number == 1 else f"{base} #{number}"
         created = moment if is_new else self.began
-        history = PodHistory(meta.key, lineage, meta.uid, pod.spec.priority or 0, created, of)
+        workload = self._workloads.of_pod(pod)
+        history = PodHistory(meta.key, lineage, meta.uid, pod.spec.priority or 0, created, of, workload)
         if pod.spec.node_name and not is_new:
             history.bound, history.node = history.created, pod.spec.node_name
         return history

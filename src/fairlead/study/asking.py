@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from fairlead.sim.durations import span
 from fairlead.sim.histories import PodHistory
-from fairlead.study.comparison import worse
+from fairlead.study.comparison import missing, worse
 from fairlead.study.outcome import Outcome
 from fairlead.study.records import Run
-from fairlead.study.tables import clock
+from fairlead.study.tables import clock, fewer_pods
 
 
 class NotInRun(ValueError):
@@ -25,6 +25,7 @@ def story(run: Run, key: str, variant: str = "") -> list[str]:
     lines: list[str] = []
     for outcome in asked:
         lines += _of_outcome(run, outcome, key)
+        lines += _of_workload(run, outcome, key)
     namespace = key.partition("/")[0]
     if not lines:
         if all(group.namespace != namespace for outcome in asked for group in outcome.waits):
@@ -52,6 +53,17 @@ def _of_outcome(run: Run, outcome: Outcome, key: str) -> Iterator[str]:
             yield f"  {cause}"
         if pod.priority:
             yield f"  priority {pod.priority}"
+
+
+def _of_workload(run: Run, outcome: Outcome, key: str) -> Iterator[str]:
+    """What is told of pods that did not come, where the workload is asked for, or its Job or ReplicaSet."""
+    fewer = {(it.namespace, it.workload): fewer_pods(it) for it in missing(run.before, outcome)}
+    for (namespace, workload), text in fewer.items():
+        if key == f"{namespace}/{workload.rpartition('/')[2]}":
+            yield f"{outcome.name}: {text}"
+    for short in outcome.shortfalls:
+        if key == f"{short.namespace}/{short.owner.rpartition('/')[2]}":
+            yield f"{outcome.name}: {short.namespace}/{short.owner} could not create pods: {short.message}"
 
 
 def _fate(pod: PodHistory, outcome: Outcome) -> str:

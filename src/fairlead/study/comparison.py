@@ -13,12 +13,15 @@ from typing import Final
 import msgspec
 
 from fairlead.sim.histories import Disruption, PodHistory
+from fairlead.sim.pod_workloads import SINGLE_JOBS
 from fairlead.study.outcome import AT_ONCE_SECONDS, Outcome
 
 #: Waiting so much longer than before counts.
 _LONGER_SECONDS: Final = AT_ONCE_SECONDS
 #: A replacement follows the end of the pod before it within this.
 _SOON_SECONDS: Final = 60.0
+#: So many preemptions after one another are followed back.
+_LONGEST_CHAIN: Final = 5
 
 
 class Hurt(msgspec.Struct, omit_defaults=True):
@@ -59,16 +62,47 @@ class Group(msgspec.Struct):
 
 
 def grouped(hurt: Iterable[Hurt]) -> list[Group]:
-    """In the order in which their first pods come."""
+    """In the order in which their first pods come. Where a pod waits, why counts, too; else who drove it away and how
+    much was used then differs from pod to pod.
+    """
     groups: dict[tuple[str, ...], Group] = {}
     for pod in hurt:
         namespace = pod.pod.partition("/")[0]
         steps = [cause for cause in pod.causes if cause.startswith(_AFTER)]
-        key = (namespace, pod.owner or pod.pod, pod.how, pod.reason, *steps)
+        key = (namespace, pod.owner or pod.pod, pod.how, pod.reason if pod.how == _WAITING else "", *steps)
         groups.setdefault(key, Group([])).pods.append(pod)
     return list(groups.values())
 
 
+class Missing(msgspec.Struct, omit_defaults=True):
+    """A workload of which fewer pods came than before: what refused them, or kept its controller from making them."""
+
+    namespace: str
+    workload: str
+    pods: int
+    pods_before: int
+    #: Why some could not be created, in the last words of their controller.
+    reason: str = ""
+
+
+def missing(before: Outcome, after: Outcome) -> list[Missing]:
+    """The workloads of which pods are missing, those of which most are missing first.
+
+    What is scaled may have fewer pods because it needs no more: there something must have refused them.
+    """
+    came = {(it.namespace, it.workload): it.pods for it in after.came}
+    reasons = {(short.namespace, short.workload): short.message for short in after.shortfalls}
+    found = []
+    for it in before.came:
+        key = (it.namespace, it.workload)
+        reason, is_scaled = reasons.get(key, ""), not it.workload.startswith(_RUN_ONCE)
+        if (pods := came.get(key, 0)) < it.pods and (reason or not is_scaled):
+            found.append(Missing(*key, pods, it.pods, reason))
+    return sorted(found, key=lambda it: (it.pods - it.pods_before, it.namespace, it.workload))
+
+
+#: How workloads are called whose pods end by themselves.
+_RUN_ONCE: Final = ("CronJob/", SINGLE_JOBS)
 #: How the cause begins that is a step of the change.
 _AFTER: Final = "after: "
 _WAITING: Final = "waits"
@@ -84,14 +118,16 @@ def _hurt(pod: PodHistory, known: PodHistory | None, before: Outcome, after: Out
     waited = pod.waited(after.ended)
     waited_before = known.waited(before.ended) if known is not None else 0.0
     new = _more_disruptions(pod, known)
+    suffered = new[0] if new else None
+    if suffered is None and pod.oom_kills > (known.oom_kills if known is not None else 0):
+        suffered = pod.disruptions[-1]
     if pod.is_waiting and not (known is not None and known.is_waiting):
-        how, since, reason = _WAITING, pod.created, pod.waits_for
-    elif new:
-        how, since, reason = new[0].kind, new[0].at, _said(new[0])
-    elif pod.oom_kills > (known.oom_kills if known is not None else 0):
-        how, since, reason = pod.disruptions[-1].kind, pod.disruptions[-1].at, _said(pod.disruptions[-1])
+        how, since, reason, causes = _WAITING, pod.created, pod.waits_for, chains.of_wait(pod)
+    elif suffered is not None:
+        how, since, reason = suffered.kind, suffered.at, _said(suffered)
+        causes = chains.of_disruption(suffered)
     elif waited > waited_before + _LONGER_SECONDS:
-        how, since, reason = _LONGER, pod.created, pod.waits_for
+        how, since, reason, causes = _LONGER, pod.created, pod.waits_for, chains.of_wait(pod)
     else:
         return None
     return Hurt(
@@ -104,7 +140,7 @@ def _hurt(pod: PodHistory, known: PodHistory | None, before: Outcome, after: Out
         round(waited_before, 3),
         since,
         reason,
-        chains.causes(pod, since),
+        causes,
     )
 
 
@@ -120,10 +156,13 @@ def _said(disruption: Disruption) -> str:
 
 
 class _Chains:
-    """Causes of one outcome: the disruption of the pod that this one replaces, and the step that came just before."""
+    """Causes in one outcome: whose place a pod takes and why that was free, who drove it away and where that came from,
+    and the step of the change that came just before all that.
+    """
 
     def __init__(self, outcome: Outcome) -> None:
         self._steps = outcome.steps
+        self._named = {pod.pod: pod for pod in outcome.pods}  # the last of each name
         #: By namespace and owner, in the order of time: an owner may have lost very many pods.
         self._lost: dict[tuple[str, str], list[tuple[float, str, PodHistory]]] = {}
         for pod in outcome.pods:
@@ -132,18 +171,37 @@ class _Chains:
         for lost in self._lost.values():
             lost.sort(key=_when)
 
-    def causes(self, pod: PodHistory, since: float) -> list[str]:
-        found: list[str] = []
-        first = since
-        before = self._replaced(pod)
-        if before is not None:
-            lost = before.disruptions[0]
-            first = min(first, lost.at)
-            found.append(f"it replaces {before.pod}, {_said(lost)}")
-        step = next((step for step in reversed(self._steps) if step.at <= first), None)
-        if step is not None:
-            found.insert(0, f"{_AFTER}{step.text}")
-        return found
+    def of_wait(self, pod: PodHistory) -> list[str]:
+        """What led to it that the pod has to look for a node, the first cause first."""
+        replaced = self._replaced(pod)
+        if replaced is None:
+            return self._with_step([], pod.created)
+        lost = replaced.disruptions[0]
+        return self._led_to(lost, [f"it replaces {replaced.pod}, {_said(lost)}"])
+
+    def of_disruption(self, disruption: Disruption) -> list[str]:
+        """What led to it, the first cause first."""
+        return self._led_to(disruption, [])
+
+    def _led_to(self, disruption: Disruption, found: list[str]) -> list[str]:
+        """The causes of a disruption before those that were found."""
+        first = disruption.at
+        for _ in range(_LONGEST_CHAIN):
+            preemptor = self._named.get(disruption.by)
+            if preemptor is None or not 0 <= disruption.at - preemptor.created <= _SOON_SECONDS:
+                break
+            first = min(first, preemptor.created)
+            replaced = self._replaced(preemptor)
+            if replaced is None:
+                break
+            disruption = replaced.disruptions[0]
+            first = min(first, disruption.at)
+            found.insert(0, f"{preemptor.pod} replaces {replaced.pod}, {_said(disruption)}")
+        return self._with_step(found, first)
+
+    def _with_step(self, found: list[str], at: float) -> list[str]:
+        step = next((step for step in reversed(self._steps) if step.at <= at), None)
+        return found if step is None else [f"{_AFTER}{step.text}", *found]
 
     def _replaced(self, pod: PodHistory) -> PodHistory | None:
         lost = self._lost.get((pod.namespace, pod.owner), ()) if pod.owner else ()

@@ -11,7 +11,7 @@ import msgspec
 
 from fairlead.api.objects import Obj
 from fairlead.runtime.clock import timestamp
-from fairlead.study.comparison import Hurt, worse
+from fairlead.study.comparison import Hurt, missing, worse
 from fairlead.study.figures import FIGURES, WHOLE
 from fairlead.study.outcome import Outcome
 from fairlead.study.records import Run
@@ -51,7 +51,9 @@ def run_document(run: Run, verdicts: Sequence[Verdict] = ()) -> Obj:
         "digest": run.digest,
         "before": _outcome(run.before),
         "variants": [
-            _outcome(variant) | {"worse": [_hurt(hurt) for hurt in worse(run.before, variant)]}
+            _outcome(variant)
+            | {"worse": [_hurt(hurt) for hurt in worse(run.before, variant)]}
+            | {"missing": msgspec.to_builtins(missing(run.before, variant))}
             for variant in run.variants
         ],
     }

@@ -10,13 +10,14 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any, Final
 
-from fairlead.study.comparison import grouped, worse
+from fairlead.study.comparison import grouped, missing, worse
 from fairlead.study.export import ExtraMissing
 from fairlead.study.figures import FIGURES, WHOLE
 from fairlead.study.outcome import Outcome, quantile
 from fairlead.study.records import Run
 from fairlead.study.rules import Verdict, shown
-from fairlead.study.tables import IF_ANY, LISTED, ROWS, fate, headline
+from fairlead.study.tables import IF_ANY, LISTED, ROWS, fate, fewer_pods, headline, quotas
+from fairlead.wording import counted
 
 _COLOURS: Final = ("#6b7280", "#2563eb", "#dc2626", "#059669", "#d97706", "#7c3aed", "#0891b2", "#be185d")
 #: So many variants are drawn; the table has all of them.
@@ -30,7 +31,7 @@ _STYLE: Final = """
 @media(prefers-color-scheme:dark){:root{--ink:#e5e7eb;--back:#111827;--line:#374151;--soft:#9ca3af;--bad:#f87171;--good:#34d399}}
 body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--back);max-width:1080px;margin:2rem auto;
 padding:0 1rem}
-h1{font-size:1.4rem}h2{font-size:1.1rem;margin-top:2.2rem}
+h1{font-size:1.4rem}h2{font-size:1.1rem;margin-top:2.2rem}h3{font-size:1rem}
 table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
 th,td{text-align:right;padding:.3rem .7rem;border-bottom:1px solid var(--line)}
 th:first-child,td:first-child{text-align:left}
@@ -97,17 +98,20 @@ def _hurt(run: Run, variant: Outcome) -> str:
         more = f" and {len(group.pods) - 1:,} more of {pod.owner}" if len(group.pods) > 1 else ""
         causes = "".join(f'<br><span class="soft">{escape(cause)}</span>' for cause in pod.causes)
         items.append(f"<li><b>{escape(pod.pod)}</b>{escape(more)}: {escape(fate(pod, variant))}{causes}</li>")
-    listed = f"<ol>{''.join(items)}</ol>" if items else "<p>None.</p>"
-    return f"<h2>{escape(variant.name)}: {len(hurt):,} pods fare worse</h2>{listed}{_quotas(variant)}"
+    head = f"{counted(len(hurt), 'pod')} fare{'s' if len(hurt) == 1 else ''} worse" if hurt else "no pod fares worse"
+    listed = f"<ol>{''.join(items)}</ol>" if items else ""
+    rest = len(hurt) - sum(len(group.pods) for group in groups)
+    more = f'<p class="soft">and {rest:,} more (all of them with -o json)</p>' if rest else ""
+    fewer = map(fewer_pods, missing(run.before, variant)[:LISTED])
+    return (
+        f"<h2>{escape(variant.name)}: {head}</h2>{listed}{more}"
+        f"{_list('Fewer pods came than before', fewer)}{_list('Quotas that refuse', quotas(variant))}"
+    )
 
 
-def _quotas(variant: Outcome) -> str:
-    items = [
-        f"<li>{escape(f'{state.namespace}/{state.quota} {state.resource}: {state.used} of {state.hard}')}"
-        f"{escape(f', refused {state.refusals:,} pods' if state.refusals else '')}</li>"
-        for state in variant.quotas
-    ]
-    return f"<p>Quotas that are full:</p><ul>{''.join(items)}</ul>" if items else ""
+def _list(title: str, items: Iterable[str]) -> str:
+    listed = "".join(f"<li>{escape(item)}</li>" for item in items)
+    return f"<h3>{escape(title)}</h3><ul>{listed}</ul>" if listed else ""
 
 
 def _figure(title: str, **settings: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
@@ -14,6 +15,8 @@ from fairlead.api.quantity import Quantity, parse
 from fairlead.sim.attribution import Attribution
 from fairlead.sim.histories import PREEMPTED, PodHistory
 
+#: What the scheduler says of a preemption; by whom is known by name then.
+_PREEMPTED_BY: Final = re.compile(r"Preempted by pod \S+ on node \S+")
 #: A pod that was placed within this much of its creation has waited for nothing.
 AT_ONCE_SECONDS: Final = 1.0
 
@@ -38,7 +41,7 @@ class Waits(msgspec.Struct):
 
 
 class QuotaState(msgspec.Struct):
-    """A bound of a quota that is reached at the end, or refused pods."""
+    """A bound that is exceeded at the end, or for which pods were refused; and how often its quota refused."""
 
     namespace: str
     quota: str
@@ -50,11 +53,22 @@ class QuotaState(msgspec.Struct):
 
 
 class Shortfall(msgspec.Struct):
-    """Pods that an owner could not create."""
+    """Pods that an owner could not create when it tried; and of which workload it is."""
 
     namespace: str
     owner: str
     message: str
+    workload: str = ""
+
+
+class Came(msgspec.Struct):
+    """How many pods there were of a workload, one after another; without those that failed or were driven away, which
+    others replace.
+    """
+
+    namespace: str
+    workload: str
+    pods: int
 
 
 class Fairness(msgspec.Struct):
@@ -89,6 +103,7 @@ class Outcome(msgspec.Struct):
     oom_kills: int
     quotas: list[QuotaState] = []
     shortfalls: list[Shortfall] = []
+    came: list[Came] = []
     steps: list[StepDone] = []
     node_hours: float = 0.0
     cost: float | None = None
@@ -108,6 +123,8 @@ def attributed(histories: Iterable[PodHistory], attribution: Attribution) -> lis
         for disruption in pod.disruptions if by or message else ():
             if disruption.kind == PREEMPTED or not disruption.by:
                 disruption.by, disruption.message = by, message or disruption.message
+            if disruption.kind == PREEMPTED and by and _PREEMPTED_BY.fullmatch(disruption.message):
+                disruption.message = ""  # of a uid and the pod's node
     return found
 
 
@@ -138,8 +155,14 @@ def is_placed(pod: PodHistory) -> bool:
 
 
 def notable(pods: Iterable[PodHistory], end: float) -> list[PodHistory]:
-    """Those to which something happened; of the others the figures tell."""
-    found = [pod for pod in pods if pod.disruptions or pod.oom_kills or pod.waited(end) >= AT_ONCE_SECONDS]
+    """Those to which something happened, and those that drove them away; of the others the figures tell."""
+    known = list(pods)
+    doers = {disruption.by for pod in known for disruption in pod.disruptions if disruption.by}
+    found = [
+        pod
+        for pod in known
+        if pod.disruptions or pod.oom_kills or pod.waited(end) >= AT_ONCE_SECONDS or pod.pod in doers
+    ]
     return sorted(found, key=lambda pod: pod.lineage)
 
 
@@ -149,15 +172,16 @@ def disruptions_of(pods: Iterable[PodHistory]) -> dict[str, int]:
 
 
 def quota_states(quotas: Iterable[Obj], attribution: Attribution) -> list[QuotaState]:
-    """The bounds that are exceeded, and those of quotas that refused something."""
+    """The bounds that are exceeded, and those for which something was refused (all of a quota, if none was named)."""
     found = []
     for quota in quotas:
         meta, status = quota["metadata"], quota.get("status") or {}
-        refusals = attribution.refusals[(meta["namespace"], meta["name"])]
+        key = (meta["namespace"], meta["name"])
+        refusals, refused_for = attribution.refusals[key], attribution.refused_for[key]
         for resource, hard in sorted(((quota.get("spec") or {}).get("hard") or {}).items()):
             used = (status.get("used") or {}).get(resource, "0")
             is_exceeded = _amount(used) > _amount(hard)
-            if is_exceeded or refusals:
+            if is_exceeded or resource in refused_for or (refusals and not refused_for):
                 found.append(
                     QuotaState(meta["namespace"], meta["name"], resource, str(used), str(hard), is_exceeded, refusals)
                 )
@@ -168,8 +192,16 @@ def _amount(text: object) -> Quantity:
     return parse(str(text))
 
 
+def came(pods: Iterable[PodHistory]) -> list[Came]:
+    counts = Counter(
+        (pod.namespace, pod.workload) for pod in pods if pod.workload and not pod.disruptions and pod.phase != "Failed"
+    )
+    return [Came(*key, count) for key, count in sorted(counts.items())]
+
+
 def shortfalls(attribution: Attribution) -> list[Shortfall]:
     """The owners whose pods were refused, each with the last reason."""
     return [
-        Shortfall(namespace, owner, message) for (namespace, owner), message in sorted(attribution.not_created.items())
+        Shortfall(namespace, owner, message, workload)
+        for (namespace, owner), (workload, message) in sorted(attribution.not_created.items())
     ]

@@ -17,7 +17,7 @@ import msgspec
 
 from fairlead.study.outcome import Outcome
 
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 _MOST_KEPT: Final = 50
 _SUFFIX: Final = ".json.gz"
 

@@ -17,6 +17,7 @@ from fairlead.sim.costs import NodeCosts
 from fairlead.sim.fairness_record import FairnessRecord
 from fairlead.sim.histories import PodHistories
 from fairlead.sim.openb import Arrival
+from fairlead.sim.pod_workloads import Workloads
 from fairlead.sim.replay import ArrivalRefused
 from fairlead.study import outcome
 from fairlead.study.changes.carry_out import carry_out
@@ -85,7 +86,7 @@ class _Watching:
 
     def __init__(self, run: RecordedRun, cluster: ChangedCluster, *, has_arbitrator: bool) -> None:
         self.run, self.cluster = run, cluster
-        self.histories, self.attribution = PodHistories(run.informers), Attribution()
+        self.histories, self.attribution = PodHistories(run.informers), Attribution(Workloads(run.informers))
         self.costs = NodeCosts(run.informers, cluster.prices)
         self.fairness = FairnessRecord(run.informers, run.observer.capacity) if has_arbitrator else None
         self.steps: list[StepDone] = []
@@ -109,6 +110,7 @@ class _Watching:
             oom_kills=sum(pod.oom_kills for pod in pods),
             quotas=outcome.quota_states(quotas, self.attribution),
             shortfalls=outcome.shortfalls(self.attribution),
+            came=outcome.came(pods),
             steps=self.steps,
             node_hours=self.costs.node_hours(end),
             cost=self.costs.cost(end),

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from itertools import groupby
 from typing import Final
 
 from fairlead.sim.durations import span
 from fairlead.sim.histories import PREEMPTED
-from fairlead.study.comparison import Hurt, grouped, worse
+from fairlead.study.comparison import Hurt, Missing, grouped, missing, worse
 from fairlead.study.figures import FIGURES, WHOLE
 from fairlead.study.outcome import Outcome
 from fairlead.study.records import Run
@@ -42,16 +43,18 @@ IF_ANY: Final = (
 )
 
 
-def comparison_text(run: Run) -> str:
+def comparison_text(run: Run, kept_as: str = "") -> str:
+    """`kept_as`: what `fairlead why --in` takes to ask on, where it is another run."""
     before, variants = run.before, run.variants
     lines = [headline(run), _table(run)]
     for variant in variants:
         title = f" under {variant.name}" if len(variants) > 1 else ""
-        hurt = worse(before, variant)
-        lines += ["", *_worse(hurt, title, variant), *_quotas(variant, title), *_waits(before, variant, title)]
+        hurt, fewer = worse(before, variant), missing(before, variant)
+        lines += ["", *_worse(hurt, title, variant, is_all=not fewer), *_missing(fewer, title)]
+        lines += [*_quotas(variant, title, fewer), *_waits(before, variant, title)]
         lines += _shares(before, variant, title)
         if hurt:
-            lines.append(f"Why {hurt[0].pod}?   fairlead why {hurt[0].pod} --in {run.name}")
+            lines.append(f"Why {hurt[0].pod}?   fairlead why {hurt[0].pod} --in {kept_as or run.name}")
     return "\n".join(lines).rstrip()
 
 
@@ -115,9 +118,9 @@ _NOTES: Final[dict[str, Callable[[Outcome], str]]] = {
 }
 
 
-def _worse(hurt: Sequence[Hurt], title: str, variant: Outcome) -> list[str]:
+def _worse(hurt: Sequence[Hurt], title: str, variant: Outcome, *, is_all: bool) -> list[str]:
     if not hurt:
-        return [f"No pod fares worse{title}.", ""]
+        return [f"No pod fares worse{title}{'' if is_all else ', of those that came'}.", ""]
     lines = [f"{counted(len(hurt), 'pod')} fare{'s' if len(hurt) == 1 else ''} worse{title}:"]
     groups = grouped(hurt)
     for group in groups[:LISTED]:
@@ -140,17 +143,50 @@ def fate(pod: Hurt, variant: Outcome) -> str:
     return f"{since} {pod.reason}"
 
 
-def _quotas(variant: Outcome, title: str) -> list[str]:
-    lines = []
-    for state in variant.quotas:
-        over = f"{state.used} of {state.hard} used" + (", more than it allows" if state.is_exceeded else "")
-        refused = f"; refused {counted(state.refusals, 'pod')}" if state.refusals else ""
-        lines.append(f"  {state.namespace}/{state.quota}  {state.resource}: {over}{refused}")
+def _missing(fewer: Sequence[Missing], title: str) -> list[str]:
+    if not fewer:
+        return []
+    pods = counted(sum(it.pods_before - it.pods for it in fewer), "pod")
+    lines = [f"{pods} fewer came{title} than before:"]
+    lines += [f"  {fewer_pods(it)}" for it in fewer[:LISTED]]
+    if (more := len(fewer) - LISTED) > 0:
+        lines.append(f"  and of {counted(more, 'workload')} more (all of them with -o json)")
+    return [*lines, ""]
+
+
+def fewer_pods(it: Missing) -> str:
+    reason = f": {it.reason}" if it.reason else ""
+    return f"{it.namespace}/{it.workload}  {it.pods:,} instead of {it.pods_before:,}{reason}"
+
+
+def _quotas(variant: Outcome, title: str, fewer: Sequence[Missing]) -> list[str]:
+    lines = [f"  {quota}" for quota in quotas(variant)]
     if lines:
-        lines.insert(0, f"Quotas that are full{title} (what runs goes on, what is made anew is refused):")
-    for short in variant.shortfalls[:LISTED]:
-        lines.append(f"  {short.namespace}/{short.owner} could not create pods: {short.message}")
+        lines.insert(0, f"Quotas that refuse{title} (what runs goes on, what is made anew is refused):")
+    told = {(it.namespace, it.workload) for it in fewer}
+    late = {}  # whose pods came later, or had not come before either
+    for short in variant.shortfalls:
+        workload = short.workload or short.owner
+        if (short.namespace, workload) not in told:
+            late[short.namespace, workload] = short.message
+    for (namespace, workload), message in list(late.items())[:LISTED]:
+        lines.append(f"  {namespace}/{workload} could not create pods: {message}")
     return [*lines, ""] if lines else []
+
+
+def quotas(variant: Outcome) -> list[str]:
+    """The bounds that are exceeded or for which pods were refused, a line for each quota."""
+    lines = []
+    for (namespace, quota), states in groupby(variant.quotas, key=lambda state: (state.namespace, state.quota)):
+        bounds = list(states)
+        refused = f"refused {counted(bounds[0].refusals, 'time')}; " if bounds[0].refusals else ""
+        used = [
+            f"{bound.resource}: {bound.used} of {bound.hard} used"
+            + (", more than it allows" if bound.is_exceeded else "")
+            for bound in bounds
+        ]
+        lines.append(f"{namespace}/{quota}  {refused}{'; '.join(used)}")
+    return lines
 
 
 def _waits(before: Outcome, variant: Outcome, title: str) -> list[str]:
