@@ -140,6 +140,8 @@ def test_a_report_is_one_file_that_needs_no_network(dump: str, tmp_path: Path) -
     assert '<script src="http' not in text
     assert "<link" not in text
     assert len(text) < 5_000_000
+    assert "<h3>What changed</h3><ul><li>12:00 " in text
+    assert "<h3>Waits</h3>" in text
 
 
 def test_pods_come_as_a_table(dump: str) -> None:

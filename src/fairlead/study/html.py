@@ -16,7 +16,7 @@ from fairlead.study.figures import FIGURES, WHOLE
 from fairlead.study.outcome import Outcome, quantile
 from fairlead.study.records import Run
 from fairlead.study.rules import Verdict, shown
-from fairlead.study.tables import IF_ANY, LISTED, ROWS, fate, fewer_pods, headline, quotas
+from fairlead.study.tables import IF_ANY, LISTED, ROWS, changed_waits, clock, fate, fewer_pods, headline, quotas
 from fairlead.wording import counted
 
 _COLOURS: Final = ("#6b7280", "#2563eb", "#dc2626", "#059669", "#d97706", "#7c3aed", "#0891b2", "#be185d")
@@ -25,6 +25,8 @@ _MOST_DRAWN: Final = 8
 #: Shares have a plot for each of so many variants, with so many namespaces.
 _MOST_OF_SHARES: Final = 4
 _MOST_NAMESPACES: Final = 6
+#: So many steps of a change are listed.
+_MOST_STEPS: Final = 20
 _MILLISECONDS: Final = 1000.0
 _STYLE: Final = """
 :root{color-scheme:light dark;--ink:#1f2937;--back:#fff;--line:#e5e7eb;--soft:#6b7280;--bad:#b91c1c;--good:#047857}
@@ -39,6 +41,7 @@ th:first-child,td:first-child{text-align:left}
 li{margin:.5rem 0}code{font-size:.9em;overflow-wrap:anywhere}
 .plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(420px,1fr));gap:1rem}
 .plots>div{background:#fff;border-radius:6px;padding:.4rem}
+@media(prefers-color-scheme:dark){.plots>div{filter:invert(.92) hue-rotate(180deg)}}
 """
 
 
@@ -98,15 +101,34 @@ def _hurt(run: Run, variant: Outcome) -> str:
         more = f" and {len(group.pods) - 1:,} more of {pod.owner}" if len(group.pods) > 1 else ""
         causes = "".join(f'<br><span class="soft">{escape(cause)}</span>' for cause in pod.causes)
         items.append(f"<li><b>{escape(pod.pod)}</b>{escape(more)}: {escape(fate(pod, variant))}{causes}</li>")
-    head = f"{counted(len(hurt), 'pod')} fare{'s' if len(hurt) == 1 else ''} worse" if hurt else "no pod fares worse"
+    fewer = missing(run.before, variant)
+    nobody = "no pod fares worse" + (", of those that came" if fewer else "")
+    head = f"{counted(len(hurt), 'pod')} fare{'s' if len(hurt) == 1 else ''} worse" if hurt else nobody
     listed = f"<ol>{''.join(items)}</ol>" if items else ""
     rest = len(hurt) - sum(len(group.pods) for group in groups)
     more = f'<p class="soft">and {rest:,} more (all of them with -o json)</p>' if rest else ""
-    fewer = map(fewer_pods, missing(run.before, variant)[:LISTED])
+    steps = [f"{clock(step.at, variant)} {step.text}" for step in variant.steps]
+    shown_steps = [
+        *steps[:_MOST_STEPS],
+        *([f"and {len(steps) - _MOST_STEPS:,} more"] if len(steps) > _MOST_STEPS else []),
+    ]
     return (
-        f"<h2>{escape(variant.name)}: {head}</h2>{listed}{more}"
-        f"{_list('Fewer pods came than before', fewer)}{_list('Quotas that refuse', quotas(variant))}"
+        f"<h2>{escape(variant.name)}: {head}</h2>{_list('What changed', shown_steps)}"
+        f"{'<h3>Who fares worse</h3>' if listed else ''}{listed}{more}{_waiting(run.before, variant)}"
+        f"{_list('Fewer pods came than before', map(fewer_pods, fewer[:LISTED]))}"
+        f"{_list('Quotas that refuse', quotas(variant))}"
     )
+
+
+def _waiting(before: Outcome, variant: Outcome) -> str:
+    rows = "".join(
+        f"<tr><td>{escape(wait.namespace)}</td><td>{wait.priority}</td>"
+        + "".join(f"<td>{old} → {new}</td>" for old, new in wait.spans)
+        + "</tr>"
+        for wait in changed_waits(before, variant)
+    )
+    head = "<th>namespace</th><th>priority</th><th>median</th><th>95 %</th><th>longest</th>"
+    return f'<h3>Waits</h3><div class="wide"><table><tr>{head}</tr>{rows}</table></div>' if rows else ""
 
 
 def _list(title: str, items: Iterable[str]) -> str:
@@ -123,7 +145,11 @@ def _figure(title: str, **settings: Any) -> Any:
 
 
 def _with_legend(plot: Any) -> Any:
-    plot.legend.location, plot.legend.orientation, plot.legend.background_fill_alpha = "bottom_left", "horizontal", 0.6
+    """Above the plot, where it hides nothing."""
+    legend = plot.legend[0]
+    legend.orientation, legend.border_line_alpha = "horizontal", 0.0
+    legend.label_text_font_size, legend.padding, legend.nrows = "11px", 2, "auto"
+    plot.add_layout(legend, "above")
     return plot
 
 
@@ -154,7 +180,10 @@ def _step(plot: Any, outcome: Outcome, parts: Sequence[float], **style: Any) -> 
 
 
 def _from_zero(plot: Any) -> Any:
-    plot.yaxis.formatter.use_scientific = False
+    """Parts of the whole."""
+    from bokeh.models import NumeralTickFormatter
+
+    plot.yaxis.formatter = NumeralTickFormatter(format="0%")
     plot.y_range.start = 0
     return _with_legend(plot) if plot.renderers else None
 

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
-from typing import Final
+from typing import Final, NamedTuple
 
 from fairlead.sim.durations import span
 from fairlead.sim.histories import PREEMPTED
 from fairlead.study.comparison import Hurt, Missing, grouped, missing, worse
 from fairlead.study.figures import FIGURES, WHOLE
-from fairlead.study.outcome import Outcome
+from fairlead.study.outcome import Outcome, Waits
 from fairlead.study.records import Run
 from fairlead.study.rules import shown
 from fairlead.wording import counted
@@ -189,18 +189,34 @@ def quotas(variant: Outcome) -> list[str]:
     return lines
 
 
-def _waits(before: Outcome, variant: Outcome, title: str) -> list[str]:
-    """The waits of each namespace and priority, where they have changed."""
+class ChangedWaits(NamedTuple):
+    namespace: str
+    priority: int
+    #: The median, the 95 % and the longest, each before and after.
+    spans: Sequence[tuple[str, str]]
+
+
+def changed_waits(before: Outcome, variant: Outcome) -> list[ChangedWaits]:
+    """The waits of each namespace and priority where they have changed."""
     known = {(group.namespace, group.priority): group for group in before.waits}
-    lines = []
+    found = []
     for group in variant.waits:
         old = known.get((group.namespace, group.priority))
-        if old is not None and old.seconds == group.seconds:
-            continue
-        cells = [span(group.quantile(0.5)), span(group.quantile(0.95)), span(group.longest)]
-        olds = [span(old.quantile(0.5)), span(old.quantile(0.95)), span(old.longest)] if old is not None else ["-"] * 3
-        pairs = "".join(f"{f'{a} → {b}':>22}" for a, b in zip(olds, cells, strict=True))
-        lines.append(f"  {group.namespace:<18}{group.priority:>10}{pairs}")
+        if old is None or old.seconds != group.seconds:
+            olds = _spans(old) if old is not None else ["-"] * 3
+            found.append(ChangedWaits(group.namespace, group.priority, [*zip(olds, _spans(group), strict=True)]))
+    return found
+
+
+def _spans(group: Waits) -> list[str]:
+    return [span(seconds) for seconds in (group.quantile(0.5), group.quantile(0.95), group.longest)]
+
+
+def _waits(before: Outcome, variant: Outcome, title: str) -> list[str]:
+    lines = [
+        f"  {waits.namespace:<18}{waits.priority:>10}" + "".join(f"{f'{old} → {new}':>22}" for old, new in waits.spans)
+        for waits in changed_waits(before, variant)
+    ]
     if not lines:
         return []
     head = f"  {'waits' + title:<18}{'priority':>10}{'median':>22}{'95 %':>22}{'longest':>22}"
