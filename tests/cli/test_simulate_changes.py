@@ -104,6 +104,20 @@ def test_jobs_that_a_quota_keeps_from_running_are_missed(tmp_path: Path) -> None
     assert fewer in fairlead("why", "default/report", "--in", run["run"]).stdout
 
 
+def test_of_gpus_it_is_told_how_many_were_requested(tmp_path: Path) -> None:
+    objects = [node("a"), node("b"), *deployment("train", ["a"])]
+    for obj in objects[:2]:
+        obj["status"]["capacity"] |= {"nvidia.com/gpu": "8"}
+        obj["status"]["allocatable"] |= {"nvidia.com/gpu": "8"}
+    objects[-1]["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "4"}}
+    path = tmp_path / "gpus.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    report = tmp_path / "report.html"
+    told = simulated(str(path), "--remove-node", "b", "--html", str(report)).stdout
+    assert "nvidia.com/gpu, mean 25% 50%" in " ".join(told.split())
+    assert "nvidia.com/gpu requested" in report.read_text()
+
+
 def test_each_file_is_a_variant(dump: str, tmp_path: Path) -> None:
     for name in ("first", "second"):
         (tmp_path / f"{name}.yaml").write_text(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.api.objects import Obj
-from fairlead.study.queues.reading import queues_of
+from fairlead.study.queues.reading import admit, queues_of, stuck
 
 KUEUE = """
 apiVersion: kueue.x-k8s.io/v1beta1
@@ -103,6 +103,46 @@ def test_cluster_queues_of_kueue_become_groups_of_their_cohort() -> None:
     ]
 
 
+HELD_BACK = """
+apiVersion: batch/v1
+kind: Job
+metadata: {name: queued, namespace: alice, labels: {kueue.x-k8s.io/queue-name: main}}
+spec: {suspend: true}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: stopped, namespace: alice, labels: {kueue.x-k8s.io/queue-name: main}}
+spec: {suspend: true}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: not-in-a-queue, namespace: alice}
+spec: {suspend: true}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: gated, namespace: alice, labels: {kueue.x-k8s.io/queue-name: main}}
+spec: {schedulingGates: [{name: kueue.x-k8s.io/admission}, {name: example.com/mine}]}
+---
+apiVersion: kueue.x-k8s.io/v1beta1
+kind: Workload
+metadata: {name: job-stopped, namespace: alice, ownerReferences: [{kind: Job, name: stopped}]}
+spec: {active: false}
+"""
+
+
+def test_what_kueue_holds_back_goes_on_where_the_arbitrator_divides() -> None:
+    """But not a Job that somebody has stopped, nor one that no queue has suspended."""
+    objects: list[Obj] = list(yaml.safe_load_all(KUEUE + "---" + HELD_BACK))
+    assert stuck(objects) == "; without it 1 Job and 1 pod wait for Kueue for ever"
+    assert admit(objects) == ["Kueue: 1 Job and 1 pod that it holds back go on: the arbitrator decides when"]
+    specs = {obj["metadata"]["name"]: obj["spec"] for obj in objects}
+    suspended = {name: specs[name]["suspend"] for name in ("queued", "stopped", "not-in-a-queue")}
+    assert suspended == {"queued": False, "stopped": True, "not-in-a-queue": True}
+    assert specs["gated"]["schedulingGates"] == [{"name": "example.com/mine"}]
+    assert (stuck(objects), admit(objects)) == ("", [])
+
+
 def test_queues_of_volcano_become_groups_and_pod_groups_say_who_is_in_them() -> None:
     found, notes = read(VOLCANO)
     assert found == {
@@ -140,12 +180,13 @@ _NONSENSE: tuple[Any, ...] = (
     [{"queues": 5}],
 )
 _KINDS = {
-    "kueue.x-k8s.io/v1beta1": ("Cohort", "ClusterQueue", "LocalQueue"),
+    "kueue.x-k8s.io/v1beta1": ("Cohort", "ClusterQueue", "LocalQueue", "Workload"),
+    "batch/v1": ("Job", "Pod"),
     "scheduling.volcano.sh/v1beta1": ("Queue", "PodGroup"),
 }
 _FIELDS = (
     *("parentName", "cohort", "fairSharing", "resourceGroups", "clusterQueue"),
-    *("parent", "weight", "guarantee", "capability", "queue"),
+    *("parent", "weight", "guarantee", "capability", "queue", "schedulingGates"),
 )
 
 
@@ -154,8 +195,14 @@ def test_whatever_queues_say_something_is_made_of_them(data: st.DataObject) -> N
     """A dump may be anybody's: what makes no sense is as if it were not said."""
     nonsense = st.sampled_from(_NONSENSE)
     deep = st.one_of(nonsense, st.fixed_dictionaries({"flavors": nonsense, "resource": nonsense, "weight": nonsense}))
-    spec = st.one_of(nonsense, st.dictionaries(st.sampled_from(_FIELDS), st.one_of(deep, st.lists(deep, max_size=2))))
-    meta = st.one_of(st.just({"name": "a", "namespace": "b"}), st.just({}), st.fixed_dictionaries({"name": nonsense}))
+    held = st.sampled_from([{"suspend": True}, {"active": False}, {"schedulingGates": [{"name": "kueue.x-k8s.io/a"}]}])
+    spec = st.one_of(
+        nonsense, held, st.dictionaries(st.sampled_from(_FIELDS), st.one_of(deep, st.lists(deep, max_size=2)))
+    )
+    queued = {"kueue.x-k8s.io/queue-name": "q"}
+    named = {"name": nonsense, "labels": st.one_of(nonsense, st.just(queued))}
+    owned = st.fixed_dictionaries(named | {"ownerReferences": st.lists(st.fixed_dictionaries(named), max_size=1)})
+    meta = st.one_of(st.just({"name": "a", "namespace": "b", "labels": queued}), st.just({}), owned)
     objects = [
         {"apiVersion": version, "kind": kind, "metadata": data.draw(meta), "spec": data.draw(spec)}
         for version, kinds in _KINDS.items()
@@ -168,6 +215,8 @@ def test_whatever_queues_say_something_is_made_of_them(data: st.DataObject) -> N
     objects.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta_of_map, "data": {"queues.yaml": text}})
     objects.append({"apiVersion": "v1", "kind": "Namespace", "metadata": data.draw(meta)})
     found, _ = queues_of(objects)
+    admit(objects)
+    assert stuck(objects) == ""
     assert all(isinstance(obj["metadata"]["name"], str) for obj in found)
 
 

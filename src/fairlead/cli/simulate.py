@@ -37,7 +37,7 @@ from fairlead.study.html import report
 from fairlead.study.node_groups import node_groups
 from fairlead.study.parallel import play_all
 from fairlead.study.past.arrivals import arrivals_of_past
-from fairlead.study.queues.reading import queues_of
+from fairlead.study.queues.reading import admit, queues_of, stuck
 from fairlead.study.recorded import RESTLESS
 from fairlead.study.records import Run
 from fairlead.study.rules import Verdict, judge
@@ -267,7 +267,10 @@ def _queues(imported: Sequence[Obj], *, has_arbitrator: bool, is_quiet: bool) ->
     """What the arbitrator divides by where the dump has queues of another batch system."""
     found, told = queues_of(imported)
     if found and not has_arbitrator:
-        found, told = [], ["the dump has queues of a batch system: with --arbitrator they divide the cluster"]
+        told = [f"the dump has queues of a batch system: with --arbitrator they divide the cluster{stuck(imported)}"]
+        found = []
+    elif found:
+        told += admit(imported)
     for line in told if not is_quiet else ():
         click.echo(f"import: {line}", err=True)
     return found

@@ -12,11 +12,20 @@ from typing import Any, Final
 
 from fairlead.study.comparison import grouped, missing, worse
 from fairlead.study.export import ExtraMissing
-from fairlead.study.figures import FIGURES, WHOLE
 from fairlead.study.outcome import Outcome, quantile
 from fairlead.study.records import Run
-from fairlead.study.rules import Verdict, shown
-from fairlead.study.tables import IF_ANY, LISTED, ROWS, changed_waits, clock, fate, fewer_pods, headline, quotas
+from fairlead.study.rules import Verdict
+from fairlead.study.tables import (
+    LISTED,
+    changed_waits,
+    clock,
+    extended_resources,
+    fate,
+    fewer_pods,
+    headline,
+    quotas,
+    rows_of,
+)
 from fairlead.wording import counted
 
 _COLOURS: Final = ("#6b7280", "#2563eb", "#dc2626", "#059669", "#d97706", "#7c3aed", "#0891b2", "#be185d")
@@ -25,6 +34,8 @@ _MOST_DRAWN: Final = 8
 #: Shares have a plot for each of so many variants, with so many namespaces.
 _MOST_OF_SHARES: Final = 4
 _MOST_NAMESPACES: Final = 6
+#: So many resources beside cpu and memory are drawn.
+_MOST_EXTENDED: Final = 4
 #: So many steps of a change are listed.
 _MOST_STEPS: Final = 20
 _MILLISECONDS: Final = 1000.0
@@ -53,7 +64,8 @@ def report(run: Run, verdicts: Sequence[Verdict] = ()) -> str:
     except ImportError:
         raise ExtraMissing("a report takes Bokeh: pip install 'fairlead[report]'") from None
     drawn = run.outcomes[:_MOST_DRAWN]
-    plots = [_used(drawn, "cpu"), _used(drawn, "memory"), _waits(drawn), _disruptions(drawn)]
+    requested = ("cpu", "memory", *extended_resources(drawn)[:_MOST_EXTENDED])
+    plots = [*(_used(drawn, resource) for resource in requested), _waits(drawn), _disruptions(drawn)]
     plots = [plot for plot in (*plots, *map(_shares, drawn[:_MOST_OF_SHARES])) if plot]
     script, places = components(plots)
     library = Resources(mode="inline", components=["bokeh"]).render_js()
@@ -75,11 +87,10 @@ def report(run: Run, verdicts: Sequence[Verdict] = ()) -> str:
 def _table(run: Run) -> str:
     names = "".join(f"<th>{escape(outcome.name)}</th>" for outcome in run.outcomes)
     rows = []
-    for figure, label in (*ROWS, *IF_ANY):
-        values = [FIGURES[figure](outcome, WHOLE) for outcome in run.outcomes]
-        if any(values):
-            cells = "".join(f"<td>{escape(shown(figure, value))}</td>" for value in values)
-            rows.append(f"<tr><td>{escape(label)}</td>{cells}</tr>")
+    for row in rows_of(run.outcomes):
+        if any(row.values):
+            cells = "".join(f"<td>{escape(value)}</td>" for value in row.shown)
+            rows.append(f"<tr><td>{escape(row.label)}</td>{cells}</tr>")
     return f'<div class="wide"><table><tr><th></th>{names}</tr>{"".join(rows)}</table></div>'
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from itertools import groupby
 from typing import Final, NamedTuple
 
@@ -69,14 +70,52 @@ def _table(run: Run) -> str:
     names = ["before", *(outcome.name if len(run.variants) > 1 else "after" for outcome in run.variants)]
     widths = [max(len(name), 9) + 2 for name in names]
     lines = [" " * 26 + "".join(f"{name:>{width}}" for name, width in zip(names, widths, strict=True))]
-    for figure, label in (*ROWS, *IF_ANY):
-        values = [FIGURES[figure](outcome, WHOLE) for outcome in run.outcomes]
-        if (figure, label) in IF_ANY and (not any(values) or (figure == "nodeHours" and len(set(values)) == 1)):
+    for row in rows_of(run.outcomes):
+        if row.is_silent:
             continue
-        cells = "".join(f"{shown(figure, value):>{width}}" for value, width in zip(values, widths, strict=True))
-        note = _NOTES[figure](run.variants[0]) if len(run.variants) == 1 and figure in _NOTES else ""
-        lines.append(f"  {label:<24}{cells}" + (f"    {note}" if note else ""))
+        cells = "".join(f"{value:>{width}}" for value, width in zip(row.shown, widths, strict=True))
+        note = _NOTES[row.figure](run.variants[0]) if len(run.variants) == 1 and row.figure in _NOTES else ""
+        lines.append(f"  {row.label:<24}{cells}" + (f"    {note}" if note else ""))
     return "\n".join(lines)
+
+
+class Row(NamedTuple):
+    """A figure of all outcomes."""
+
+    figure: str
+    label: str
+    values: Sequence[float]
+    shown: Sequence[str]
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it says nothing to people, and may be left out."""
+        is_same = self.figure == "nodeHours" and len(set(self.values)) == 1
+        return (self.figure, self.label) in IF_ANY and (not any(self.values) or is_same)
+
+
+def rows_of(outcomes: Sequence[Outcome]) -> Iterator[Row]:
+    for figure, label in (*ROWS, *IF_ANY):
+        values = [FIGURES[figure](outcome, WHOLE) for outcome in outcomes]
+        yield Row(figure, label, values, [shown(figure, value) for value in values])
+        if figure == "memoryRequested":
+            yield from map(partial(_extended, outcomes), extended_resources(outcomes))
+
+
+def extended_resources(outcomes: Sequence[Outcome]) -> list[str]:
+    """Those of which something was requested: GPUs and the like."""
+    requested = {
+        name
+        for outcome in outcomes
+        for name, use in outcome.summary["utilisation"].items()
+        if use["peak"] and name not in ("cpu", "memory")
+    }
+    return sorted(requested)
+
+
+def _extended(outcomes: Sequence[Outcome], resource: str) -> Row:
+    values = [float((outcome.summary["utilisation"].get(resource) or {}).get("mean", 0.0)) for outcome in outcomes]
+    return Row(resource, f"{resource}, mean", values, [f"{value:.0%}" for value in values])
 
 
 def _where(outcome: Outcome) -> str:

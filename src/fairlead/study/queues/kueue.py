@@ -16,6 +16,8 @@ from fairlead.study.queues.mapped import Mapped, amounts, group_name
 from fairlead.study.reading import mapping_at, mappings
 
 GROUP: Final = "kueue.x-k8s.io"
+#: Who has this label waits for Kueue: a Job suspended, a pod behind gates of Kueue's.
+_QUEUE_LABEL: Final = f"{GROUP}/queue-name"
 #: What a cluster queue says that the arbitrator has no word for.
 _UNMAPPED: Final = ("preemption", "flavorFungibility", "namespaceSelector", "admissionChecks", "stopPolicy")
 
@@ -79,7 +81,7 @@ def _quotas(spec: Mapping[str, Any]) -> Iterator[tuple[str, Quantity, Quantity |
 
 
 def _local_queue(queue: Obj, found: Mapped) -> None:
-    namespace = str(mapping_at(queue, "metadata").get("namespace") or "default")
+    namespace = _namespace(queue)
     target = group_name(f"queue-{mapping_at(queue, 'spec').get('clusterQueue', '')}")
     if target not in found.groups:
         found.notes.append(f"LocalQueue {namespace}/{_name(queue)}: its ClusterQueue is not in the dump")
@@ -107,3 +109,45 @@ def _weight(spec: Mapping[str, Any]) -> int:
 
 def _name(obj: Obj) -> str:
     return str(mapping_at(obj, "metadata").get("name", ""))
+
+
+def held_back(objects: Sequence[Obj]) -> list[Obj]:
+    """The Jobs and pods that wait for Kueue to admit them, without those that somebody has deactivated."""
+    inactive = {
+        (_namespace(workload), str(owner.get("kind")), str(owner.get("name")))
+        for workload in objects
+        if workload["kind"] == "Workload" and mapping_at(workload, "spec").get("active") is False
+        for owner in mappings(mapping_at(workload, "metadata").get("ownerReferences"))
+    }
+    return [
+        obj
+        for obj in objects
+        if obj["kind"] in ("Job", "Pod")
+        and _QUEUE_LABEL in mapping_at(obj, "metadata", "labels")
+        and _is_held_back(obj)
+        and (_namespace(obj), obj["kind"], _name(obj)) not in inactive
+    ]
+
+
+def release(obj: Obj) -> None:
+    """Let a Job or pod go on that waits for Kueue."""
+    spec = mapping_at(obj, "spec")
+    if obj["kind"] == "Job":
+        spec["suspend"] = False
+    else:
+        spec["schedulingGates"] = [gate for gate in mappings(spec.get("schedulingGates")) if not _is_ours(gate)]
+
+
+def _is_held_back(obj: Obj) -> bool:
+    spec = mapping_at(obj, "spec")
+    if obj["kind"] == "Job":
+        return spec.get("suspend") is True
+    return any(map(_is_ours, mappings(spec.get("schedulingGates"))))
+
+
+def _is_ours(gate: Mapping[str, Any]) -> bool:
+    return str(gate.get("name")).startswith(f"{GROUP}/")
+
+
+def _namespace(obj: Obj) -> str:
+    return str(mapping_at(obj, "metadata").get("namespace") or "default")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from fairlead.api.objects import Obj
 from fairlead.study.queues import kueue, volcano, yunikorn
 from fairlead.study.queues.mapped import Mapped
+from fairlead.wording import counted
 
 _SYSTEMS: Final[Mapping[str, Callable[[Sequence[Obj]], Mapped]]] = {
     "Kueue": kueue.mapped,
@@ -24,6 +26,28 @@ def _of(system: str, obj: Obj) -> bool:
         case "Volcano":
             return version.startswith(f"{volcano.GROUP}/")
     return obj["kind"] in ("ConfigMap", "Namespace")
+
+
+def admit(objects: Sequence[Obj]) -> list[str]:
+    """Let go on in the dump whatever waits for a batch system: from now on the arbitrator says who waits. What is to be
+    said of that, in lines of text.
+    """
+    waiting = kueue.held_back(objects)
+    for obj in waiting:
+        kueue.release(obj)
+    what = _kinds(waiting)
+    return [f"Kueue: {what} that it holds back go on: the arbitrator decides when"] if what else []
+
+
+def stuck(objects: Sequence[Obj]) -> str:
+    """What waits for ever without the arbitrator; nothing if nothing does."""
+    what = _kinds(kueue.held_back(objects))
+    return f"; without it {what} wait for Kueue for ever" if what else ""
+
+
+def _kinds(objects: Sequence[Obj]) -> str:
+    counts = Counter("Job" if obj["kind"] == "Job" else "pod" for obj in objects)
+    return " and ".join(counted(count, kind) for kind, count in sorted(counts.items()))
 
 
 def queues_of(objects: Sequence[Obj]) -> tuple[list[Obj], list[str]]:
