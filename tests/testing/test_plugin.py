@@ -152,6 +152,45 @@ def test_async_tests_of_a_virtual_cluster_run_in_virtual_time(
     result.stdout.fnmatch_lines(["*TimeoutError: Job night in default: 'Complete' did not come to be within 3600 s"])
 
 
+FAILING = """
+import pytest
+
+def deployment():
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "9"}}}
+    labels = {"app": "web"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    spec = {"selector": {"matchLabels": labels}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
+
+@pytest.fixture(scope="module")
+def shared(fairlead_clusters):
+    return fairlead_clusters(nodes=1)
+
+def test_real(shared):
+    shared.apply(deployment())
+    shared.wait_for("deploy/web", lambda web: web.get("status", {}).get("unavailableReplicas") == 1)
+    while "Insufficient cpu" not in shared.describe():
+        pass
+    assert shared.get("deploy/web")["status"].get("readyReplicas") == 1
+
+async def test_virtual(virtual_cluster):
+    async with virtual_cluster(nodes=1) as c:
+        await c.apply(deployment())
+        await c.run_for("1m")
+        assert c.pods().waiting().empty()
+"""
+
+
+@pytest.mark.slow
+def test_where_a_test_fails_it_is_shown_how_its_cluster_looked(pytester: pytest.Pytester) -> None:
+    result = ran(pytester, FAILING)
+    result.assert_outcomes(failed=2)
+    shown = ["*pods (1):", "*default/web-*  Pending, not ready  no node  Unschedulable: *Insufficient cpu*"]
+    shown += ["*last events:", "*! default/Pod/web-*  FailedScheduling*: 0/1 nodes are available*"]
+    result.stdout.fnmatch_lines(["*shared as the test left it*", *shown])
+    result.stdout.fnmatch_lines(["*assert c.pods().waiting().empty()", *shown])
+
+
 @pytest.mark.slow
 def test_a_plain_test_runs_a_coroutine_in_virtual_time(pytester: pytest.Pytester) -> None:
     (pytester.path / "batch.yaml").write_text(BATCH)

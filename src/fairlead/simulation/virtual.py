@@ -22,6 +22,7 @@ from fairlead.runtime.clock import now
 from fairlead.runtime.loops import VirtualLoop
 from fairlead.server.registry.registry import UserApi
 from fairlead.sim.manifests import latest_date
+from fairlead.simulation.aftermath import aftermath
 from fairlead.simulation.moments import Duration, Moment, moment_of, seconds_of
 from fairlead.simulation.objects import DEFAULT_NAMESPACE, Objects
 from fairlead.simulation.options import ClusterOptions, Source, virtual_settings_of
@@ -94,6 +95,10 @@ class VirtualCluster(Objects):
         rows = [event_row(item.view(Event)) for item in (await self._api.list(EVENTS, namespace)).items]
         return Events(sorted(rows, key=lambda row: row.at))
 
+    async def describe(self) -> str:
+        """Pods, those in trouble first, and the last events, in a few lines; stands below what a test fails with."""
+        return await aftermath(self._api)
+
 
 @asynccontextmanager
 async def virtual_cluster(
@@ -118,4 +123,8 @@ async def virtual_cluster(
         async with simulation(settings) as (api, informers):
             cluster = VirtualCluster(api, informers, loop)
             await loop.settled()
-            yield cluster
+            try:
+                yield cluster
+            except (AssertionError, TimeoutError) as failure:  # of a test: by its end the cluster is gone
+                failure.add_note(await cluster.describe())
+                raise

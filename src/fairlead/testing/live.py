@@ -15,6 +15,7 @@ from typing import Any, Unpack
 
 from fairlead.api.objects import Obj
 from fairlead.compose import Settings
+from fairlead.simulation.aftermath import aftermath
 from fairlead.simulation.objects import DEFAULT_NAMESPACE, Objects
 from fairlead.simulation.options import ClusterOptions, Source, settings_of
 from fairlead.simulation.waiting import Condition
@@ -45,6 +46,7 @@ class Cluster:
         self.kubeconfig: Path = running.kubeconfig
         #: Where the API server listens.
         self.address: str = running.address
+        self._api = running.api
         self._objects = Objects(running.api, running.registry.catalogue)
 
     # -- clients
@@ -111,6 +113,10 @@ class Cluster:
         or a function of the object that becomes true. Raises TimeoutError, which tells how things are then.
         """
         return self._background.call(self._objects.wait_for(what, condition, namespace=namespace, timeout=timeout))
+
+    def describe(self) -> str:
+        """Pods, those in trouble first, and the last events, in a few lines; pytest shows them where a test fails."""
+        return self._background.call(aftermath(self._api))
 
 
 def cluster(**options: Unpack[ClusterOptions]) -> AbstractContextManager[Cluster]:

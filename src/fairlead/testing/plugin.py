@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator
-from contextlib import AbstractAsyncContextManager, ExitStack
+import sys
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractAsyncContextManager, ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -65,6 +66,20 @@ def _virtual_cluster() -> Callable[..., AbstractAsyncContextManager[VirtualClust
     from fairlead.simulation.virtual import virtual_cluster
 
     return virtual_cluster
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Where a test with a cluster fails, show how the cluster looks then."""
+    report = yield
+    live = sys.modules.get("fairlead.testing.live")  # nobody has a cluster before this is imported
+    if live is None or not report.failed or report.when == "teardown":
+        return report
+    for name, value in getattr(item, "funcargs", {}).items():
+        if isinstance(value, live.Cluster):
+            with suppress(Exception):  # a cluster that is broken is told of when it is stopped
+                report.sections.append((f"{name} as the test left it", value.describe()))
+    return report
 
 
 @pytest.hookimpl(tryfirst=True)
