@@ -152,6 +152,37 @@ def test_async_tests_of_a_virtual_cluster_run_in_virtual_time(
     result.stdout.fnmatch_lines(["*TimeoutError: Job night in default: 'Complete' did not come to be within 3600 s"])
 
 
+#: What pytest-asyncio does about tests that are marked as its own and are no coroutines.
+WARNS_AS_PYTEST_ASYNCIO = """
+import warnings
+import pytest
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "asyncio: of pytest-asyncio")
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem):
+    warnings.warn(pytest.PytestWarning(
+        f"The test {pyfuncitem} is marked with '@pytest.mark.asyncio' but it is not an async function."
+    ))
+"""
+
+
+@pytest.mark.slow
+def test_a_module_may_be_marked_for_pytest_asyncio(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(WARNS_AS_PYTEST_ASYNCIO)
+    test = """
+        import pytest
+
+        pytestmark = pytest.mark.asyncio
+
+        async def test_virtual(virtual_cluster):
+            async with virtual_cluster(nodes=1) as c:
+                assert len(await c.list("nodes")) == 1
+    """
+    ran(pytester, test, "-W", "error").assert_outcomes(passed=1)
+
+
 FAILING = """
 import pytest
 

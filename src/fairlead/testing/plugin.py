@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _MARKER = "fairlead"
 _VIRTUAL = "virtual_cluster"
+#: Whole modules are marked for pytest-asyncio, which warns of each test there that is none of its own.
+_NOT_ASYNC = pytest.mark.filterwarnings(r"ignore:The test .* is marked with '@pytest.mark.asyncio'")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -96,6 +98,7 @@ def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class, name: str
 
 
 def _in_virtual_time(test: Callable[..., Any]) -> Callable[..., None]:
+    @_NOT_ASYNC
     @functools.wraps(test)
     def run(*args: Any, **kwargs: Any) -> None:
         from fairlead.runtime.loops import run_virtual
