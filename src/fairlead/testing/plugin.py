@@ -98,11 +98,11 @@ def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class, name: str
 
 
 def _in_virtual_time(test: Callable[..., Any]) -> Callable[..., None]:
-    @_NOT_ASYNC
     @functools.wraps(test)
     def run(*args: Any, **kwargs: Any) -> None:
         from fairlead.runtime.loops import run_virtual
 
         run_virtual(test(*args, **kwargs))
 
-    return run
+    marked: Callable[..., None] = _NOT_ASYNC(run)
+    return marked
