@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +158,14 @@ def test_a_report_is_one_file_that_needs_no_network(dump: str, tmp_path: Path) -
     assert len(text) < 5_000_000
     assert "<h3>What changed</h3><ul><li>12:00 " in text
     assert "<h3>Waits</h3>" in text
+
+
+def test_reports_of_equal_runs_are_equal_files(dump: str, tmp_path: Path) -> None:
+    paths = [tmp_path / "first.html", tmp_path / "second.html"]
+    for path in paths:
+        options = ["simulate", "--import", dump, "--for", "10m", "--remove-node", "a", "-q", "--html", str(path)]
+        subprocess.run([sys.executable, "-m", "fairlead", *options], check=True, stdout=subprocess.DEVNULL)
+    assert paths[0].read_bytes() == paths[1].read_bytes()
 
 
 def test_pods_come_as_a_table(dump: str) -> None:

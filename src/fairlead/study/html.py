@@ -5,10 +5,12 @@ The plots are Bokeh's (the extra `fairlead[report]`), whose script is part of th
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any, Final
+from uuid import NAMESPACE_OID, uuid5
 
 from fairlead.study.comparison import grouped, missing, worse
 from fairlead.study.export import ExtraMissing
@@ -38,6 +40,7 @@ _MOST_NAMESPACES: Final = 6
 _MOST_EXTENDED: Final = 4
 #: So many steps of a change are listed.
 _MOST_STEPS: Final = 20
+_UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _MILLISECONDS: Final = 1000.0
 _STYLE: Final = """
 :root{color-scheme:light dark;--ink:#1f2937;--back:#fff;--line:#e5e7eb;--soft:#6b7280;--bad:#b91c1c;--good:#047857}
@@ -68,6 +71,7 @@ def report(run: Run, verdicts: Sequence[Verdict] = ()) -> str:
     plots = [*(_used(drawn, resource) for resource in requested), _waits(drawn), _disruptions(drawn)]
     plots = [plot for plot in (*plots, *map(_shares, drawn[:_MOST_OF_SHARES])) if plot]
     script, places = components(plots)
+    script, *places = _named_after(run.digest, [script, *places])
     library = Resources(mode="inline", components=["bokeh"]).render_js()
     body = [
         f"<h1>{escape(headline(run))}</h1>",
@@ -82,6 +86,16 @@ def report(run: Run, verdicts: Sequence[Verdict] = ()) -> str:
         f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style>{library}</head>'
         f"<body>{''.join(body)}{script}</body></html>\n"
     )
+
+
+def _named_after(digest: str, parts: Sequence[str]) -> list[str]:
+    """Bokeh's parts of the page with other names of elements: its own are random, and equal runs are equal files."""
+    names: dict[str, str] = {}
+
+    def renamed(found: re.Match[str]) -> str:
+        return names.setdefault(found[0], str(uuid5(NAMESPACE_OID, f"{digest} {len(names)}")))
+
+    return [_UUID.sub(renamed, part) for part in parts]
 
 
 def _table(run: Run) -> str:
