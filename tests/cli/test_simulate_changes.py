@@ -106,6 +106,14 @@ def test_jobs_that_a_quota_keeps_from_running_are_missed(tmp_path: Path) -> None
     assert fewer in fairlead("why", "default/report", "--in", run["run"]).stdout
 
 
+def test_a_step_after_the_end_is_told_of(dump: str, tmp_path: Path) -> None:
+    path = tmp_path / "late.yaml"
+    path.write_text("apiVersion: sim.fairlead.dev/v1alpha1\nkind: Change\nsteps:\n- at: 3h\n  drain: a\n")
+    told = simulated(dump, "--change", str(path))
+    assert told.exit_code == 0
+    assert f"{path}, line 4: drain a would come after 3h, when the run has ended" in told.stderr
+
+
 def test_of_gpus_it_is_told_how_many_were_requested(tmp_path: Path) -> None:
     objects = [node("a"), node("b"), *deployment("train", ["a"])]
     for obj in objects[:2]:

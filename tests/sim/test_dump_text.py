@@ -110,3 +110,11 @@ def test_large_texts_go_the_fast_way() -> None:
     text = yaml.safe_dump({"items": items}).encode()
     assert dump_text._fast(text) == [{"items": items}]
     assert dump_text._PARTICULAR.search(text) is None
+
+
+def test_a_large_dump_that_is_cut_off_is_one_sentence(capfd: pytest.CaptureFixture[str]) -> None:
+    """The fast parser writes to the process's stderr what it finds, with lines of its own source."""
+    text = "apiVersion: v1\nitems:\n" + "- kind: Pod\n" * 10_000 + '- "kind'
+    with pytest.raises(ValueError, match=r"line 1000\d"):
+        list(documents(text.encode()))
+    assert capfd.readouterr().err == ""

@@ -151,6 +151,8 @@ def simulate(
         check_nodes(settings.configurations, settings.nodes)
         request = study_request()
         _refuse_extenders(settings, request)
+        if not quiet:
+            _tell_late(request, limit)
     scene = Scene(settings, coming, limit, epoch, seed, beside)
     began = time.perf_counter()
     progress = ReplayProgress(len(coming), is_quiet=quiet)
@@ -191,6 +193,17 @@ def _played(scene: Scene, request: StudyRequest, progress: ReplayProgress) -> tu
     found = bisect(sweep.values, is_met, smallest=request.find == "smallest")
     run = Run(scene.seed, [before, *(outcome for outcome, _ in tried.values())], found=found or "")
     return run, tried[found][1] if found else next(iter(tried.values()))[1]
+
+
+def _tell_late(request: StudyRequest, limit: float | None) -> None:
+    """Steps that come when the run has ended already."""
+    for change in request.changes:
+        for step in change.steps:
+            if limit is not None and step.at >= limit:
+                click.echo(
+                    f"{step.origin}: {step.action.text} would come after {span(step.at)}, when the run has ended",
+                    err=True,
+                )
 
 
 def _refuse_extenders(settings: Settings, request: StudyRequest) -> None:

@@ -8,8 +8,10 @@ them. Where a text may hold such things, or anything is wrong, the careful parse
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import msgspec
@@ -17,6 +19,7 @@ import ryml
 
 from fairlead.golang import yaml as goyaml
 
+_STDERR: Final = 2
 #: Below this the careful parser is fast enough.
 _LARGE: Final = 64 << 10
 #: Plain words that YAML 1.1 resolves and rapidyaml does not, numbers that JSON writes otherwise, anchors, tags.
@@ -67,8 +70,27 @@ def _json(text: bytes) -> Any:
 def _fast(text: bytes) -> list[Any] | None:
     """None where the careful parser has to look."""
     try:
-        tree = ryml.parse_in_arena(text)
+        with _silent():
+            tree = ryml.parse_in_arena(text)
         value = msgspec.json.decode(ryml.emit_json(tree))
     except (ryml.ExceptionBasic, ryml.ExceptionParse, ryml.ExceptionVisit, ValueError, TypeError, RecursionError):
         return None
     return list(value) if tree.is_stream(tree.root_id()) else [value]
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Rapidyaml writes what is wrong to the process's stderr itself; the careful parser says it better."""
+    try:
+        kept = os.dup(_STDERR)
+    except OSError:  # there is none
+        yield
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, _STDERR)
+        yield
+    finally:
+        os.dup2(kept, _STDERR)
+        os.close(kept)
+        os.close(nowhere)

@@ -18,6 +18,8 @@ _SERVER_OWNED = ("resourceVersion", "managedFields", "selfLink")
 STDIN = Path("-")
 #: The endings of status fields that hold times in the past.
 _PAST = ("Time", "Timestamp", "startedAt", "finishedAt")
+#: So much of what is no object is shown.
+_MOST_SHOWN = 60
 #: A later date than this (2100) is a mistake, or means "never".
 _LATEST = 4_102_444_800.0
 
@@ -32,9 +34,9 @@ def read(path: Path) -> Iterator[Obj]:
 
 def objects_in(text: bytes) -> Iterator[Obj]:
     """The same of YAML or JSON."""
-    for document in documents(text):
+    for number, document in enumerate(documents(text), 1):
         if document is not None:
-            yield from _objects(document)
+            yield from _objects(document, f"document {number}" if number > 1 else "")
 
 
 def objects(given: Obj | Sequence[Obj]) -> Iterator[Obj]:
@@ -43,20 +45,31 @@ def objects(given: Obj | Sequence[Obj]) -> Iterator[Obj]:
         yield from _objects(copied(document))
 
 
-def _objects(document: object) -> Iterator[Obj]:
+def _objects(document: object, place: str = "") -> Iterator[Obj]:
+    """`place`: which of several it is."""
     if not isinstance(document, dict) or not isinstance(document.get("kind"), str):
-        raise ValueError("every document needs a kind")
+        where = f"{place}: " if place else ""
+        raise ValueError(f"{where}every document needs a kind, and this is {_called(document)}")
     kind = document["kind"]
     if kind.endswith("List") and "items" in document:
         items = document["items"]
         if not isinstance(items, list | NoneType):
             raise ValueError(f"items of a {kind} must be a list of objects")
-        for item in items or ():
-            yield from _objects(item)
+        for number, item in enumerate(items or (), 1):
+            yield from _objects(item, f"item {number} of the {kind}")
     elif not isinstance(document.get("metadata") or {}, dict):
         raise ValueError(f"metadata of a {kind} must be a mapping with a name, not {document['metadata']!r}")
     else:
         yield document
+
+
+def _called(document: object) -> str:
+    """In a few words."""
+    if isinstance(document, dict):
+        name = metadata(document).get("name") if isinstance(document.get("metadata"), dict) else None
+        return f"{name!r} without one" if isinstance(name, str) else "a mapping without one"
+    text = repr(document)
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]} …"
 
 
 def portable(obj: Obj) -> Obj:
