@@ -64,6 +64,11 @@ def test_rules_are_judged(tmp_path: Path, text: str, is_met: bool) -> None:
     [
         ("- waiting: nan", "line 2: waiting: 'nan' is not a number"),
         ("- cpuRequested: {atMost: 1e999%}", "line 2: cpuRequested: '1e999%' is not a number"),
+        ("- waiting: -1", "line 2: waiting: nothing is at most -1 and at least 0"),
+        (
+            "- cpuRequested: {atLeast: 90%, atMost: 10%}",
+            "line 2: cpuRequested: nothing is at most 10% and at least 90%",
+        ),
         ("- longestwait: 5m", "line 2: unknown figure 'longestwait'"),
         ("- longestWait: soon", "line 2: longestWait: 'soon' is not a duration"),
         ("- {of: {team: x}, waiting: 0}", "line 2: of: takes namespace and priority"),

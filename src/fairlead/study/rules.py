@@ -105,6 +105,8 @@ def _rule(word: str, entry: Mapping[str, Any], scope: Scope, origin: Origin) -> 
     if not bounds or (unknown := bounds.keys() - set(_BOUNDS)):
         raise ValueError(f"{word}: bounds are {', '.join(_BOUNDS)}" + (f", not {min(unknown)!r}" if bounds else ""))
     most, least = (_number(word, bounds[key]) if key in bounds else None for key in ("atMost", "atLeast"))
+    if most is not None and most < (least or 0):
+        raise ValueError(f"{word}: nothing is at most {bounds['atMost']} and at least {bounds.get('atLeast', 0)}")
     name, variant = str(entry.get("name", "")), str(entry.get("variant", ""))
     return Rule(word, scope, origin, name, variant, most, least, bool(bounds.get("notMoreThanBefore")))
 
