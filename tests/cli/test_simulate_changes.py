@@ -154,6 +154,13 @@ def test_the_smallest_number_of_nodes_that_suffices_is_found(dump: str, tmp_path
     (tmp_path / "rules.yaml").write_text("expect:\n- waiting: 0\n")
     run = document(dump, "--sweep", "nodes=1..6", "--find", "smallest", "--expect", str(tmp_path / "rules.yaml"))
     assert run["found"] == "2"
+    searched = ("--find", "smallest", "--expect", str(tmp_path / "rules.yaml"))
+    assert simulated(dump, "--sweep", "nodes=1..3", *searched).stdout.endswith(
+        "nodes: 2 is the smallest that meets the rules\n"
+    )
+    assert simulated(dump, "--sweep", "nodes=0..1", *searched).stdout.endswith(
+        "nodes: none from 0 to 1 meets the rules\n"
+    )
 
 
 def test_a_report_is_one_file_that_needs_no_network(dump: str, tmp_path: Path) -> None:

@@ -166,7 +166,7 @@ def simulate(
     finally:
         progress.done()
     _keep(run, verdicts, request)
-    _print(run, verdicts, output)
+    _print(run, verdicts, request, output)
     if not quiet:
         click.echo(f"took {time.perf_counter() - began:.1f} s", err=True)
     if not all(verdict.is_met for verdict in verdicts):
@@ -225,7 +225,7 @@ def _keep(run: Run, verdicts: Sequence[Verdict], request: StudyRequest) -> None:
         raise Failure(f"the run cannot be kept in {error.filename}: {error.strerror}") from None
 
 
-def _print(run: Run, verdicts: Sequence[Verdict], output: str) -> None:
+def _print(run: Run, verdicts: Sequence[Verdict], request: StudyRequest, output: str) -> None:
     if output == "json":
         click.echo(msgspec.json.format(msgspec.json.encode(run_document(run, verdicts))).decode())
     elif output == "csv":
@@ -240,6 +240,13 @@ def _print(run: Run, verdicts: Sequence[Verdict], output: str) -> None:
             mark = "met    " if verdict.is_met else "NOT MET"
             click.echo(
                 f"{mark}  {verdict.variant}: {verdict.text}" if len(run.variants) > 1 else f"{mark}  {verdict.text}"
+            )
+        if run.found is not None and request.sweep is not None:
+            what, values = request.sweep.what, request.sweep.values
+            click.echo(
+                f"{what}: {run.found} is the {request.find} that meets the rules"
+                if run.found
+                else f"{what}: none from {values[0]} to {values[-1]} meets the rules"
             )
 
 

@@ -47,15 +47,16 @@ IF_ANY: Final = (
 def comparison_text(run: Run, kept_as: str = "") -> str:
     """`kept_as`: what `fairlead why --in` takes to ask on, where it is another run."""
     before, variants = run.before, run.variants
-    lines = [headline(run), _table(run)]
+    lines = [headline(run), _table(run), ""]
     for variant in variants:
         title = f" under {variant.name}" if len(variants) > 1 else ""
         hurt, fewer = worse(before, variant), missing(before, variant)
-        lines += ["", *_worse(hurt, title, variant, is_all=not fewer), *_missing(fewer, title)]
+        lines += [*_worse(hurt, title, variant, is_all=not fewer), *_missing(fewer, title)]
         lines += [*_quotas(variant, title, fewer), *_waits(before, variant, title)]
         lines += _shares(before, variant, title)
         if hurt:
             lines.append(f"Why {hurt[0].pod}?   fairlead why {hurt[0].pod} --in {kept_as or run.name}")
+            lines.append("")
     return "\n".join(lines).rstrip()
 
 
