@@ -175,6 +175,18 @@ def test_a_report_is_one_file_that_needs_no_network(dump: str, tmp_path: Path) -
     assert "<h3>Waits</h3>" in text
 
 
+def test_a_table_names_the_preemptor(tmp_path: Path) -> None:
+    vip = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "vip", "namespace": "default"}}
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}}
+    vip |= {"spec": {"priorityClassName": "system-node-critical", "containers": [container]}}
+    objects = [node("a"), *deployment("low", ["a"], cpu="3")]
+    dump, change = tmp_path / "prod.json", tmp_path / "vip.json"
+    dump.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    change.write_text(json.dumps(vip))
+    rows = simulated(str(dump), "--change", str(change), "-o", "csv").stdout.splitlines()
+    assert any(row.endswith(",preempted,by default/vip") for row in rows)
+
+
 def test_reports_of_equal_runs_are_equal_files(dump: str, tmp_path: Path) -> None:
     paths = [tmp_path / "first.html", tmp_path / "second.html"]
     for path in paths:

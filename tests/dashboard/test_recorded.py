@@ -35,7 +35,9 @@ def test_the_stream_has_the_chart_and_each_pod_where_it_ended() -> None:
                 picture = Picture(stream)
                 rows = await picture.until(lambda rows: rows.get("shop/late", {}).get("node") == "node-2")
                 assert rows["shop/web"]["phase"] == "Gone"
-                assert rows["shop/web"]["note"] == "lost with its node: PodGC: node no longer exists"
+                assert (
+                    rows["shop/web"]["note"] == "lost with its node by remove node node-1: PodGC: node no longer exists"
+                )
                 assert rows["team/large"] == {"key": "team/large", "phase": "Pending", "note": "3 Insufficient cpu."}
                 assert {"node-1", "node-2"} <= rows.keys()
                 assert picture.shares[0]["deserved"] == {"share": 500}

@@ -17,6 +17,7 @@ from fairlead.dashboard.source import TURN_ROWS, About, Chart, UnknownPod
 from fairlead.runtime.offload import offload
 from fairlead.sim.histories import PodHistory
 from fairlead.study.asking import NotInRun, story
+from fairlead.study.comparison import in_words
 from fairlead.study.outcome import Outcome
 from fairlead.study.records import Run
 from fairlead.wording import counted
@@ -88,7 +89,7 @@ def _moments(pod: PodHistory) -> Iterator[_Moment]:
 
     yield pod.created, row("Pending", "", pod.waits_for)
     phase, node, note = "Pending", "", pod.waits_for
-    changes = [(disruption.at, f"{disruption.kind}: {disruption.message}") for disruption in pod.disruptions]
+    changes = [(disruption.at, in_words(disruption)) for disruption in pod.disruptions]
     if pod.bound is not None:
         changes.append((pod.bound, ""))
     for at, text in sorted(changes):

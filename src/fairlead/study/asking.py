@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from fairlead.sim.durations import span
 from fairlead.sim.histories import PodHistory
-from fairlead.study.comparison import missing, worse
+from fairlead.study.comparison import in_words, missing, worse
 from fairlead.study.outcome import Outcome
 from fairlead.study.records import Run
 from fairlead.study.tables import clock, fewer_pods
@@ -45,8 +45,7 @@ def _of_outcome(run: Run, outcome: Outcome, key: str) -> Iterator[str]:
         if pod.waits_for and pod.bound is None:
             yield f"  {pod.waits_for}"
         for disruption in pod.disruptions:
-            by = f" by {disruption.by}" if disruption.by else ""
-            yield f"  {clock(disruption.at, outcome)} {disruption.kind}{by}: {disruption.message}".rstrip(": ")
+            yield f"  {clock(disruption.at, outcome)} {in_words(disruption)}"
         if pod.oom_kills > 1:
             yield f"  OOM-killed {pod.oom_kills} times"
         for cause in causes.get(pod.pod, ()):

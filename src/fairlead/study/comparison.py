@@ -124,7 +124,7 @@ def _hurt(pod: PodHistory, known: PodHistory | None, before: Outcome, after: Out
     if pod.is_waiting and not (known is not None and known.is_waiting):
         how, since, reason, causes = _WAITING, pod.created, pod.waits_for, chains.of_wait(pod)
     elif suffered is not None:
-        how, since, reason = suffered.kind, suffered.at, _said(suffered)
+        how, since, reason = suffered.kind, suffered.at, in_words(suffered)
         causes = chains.of_disruption(suffered)
     elif waited > waited_before + _LONGER_SECONDS:
         how, since, reason, causes = _LONGER, pod.created, pod.waits_for, chains.of_wait(pod)
@@ -150,7 +150,8 @@ def _more_disruptions(pod: PodHistory, known: PodHistory | None) -> list[Disrupt
     return [disruption for disruption in pod.disruptions if disruption.kind not in kinds]
 
 
-def _said(disruption: Disruption) -> str:
+def in_words(disruption: Disruption) -> str:
+    """What was done to a pod, by whom, and what was said of it."""
     by = f" by {disruption.by}" if disruption.by else ""
     return f"{disruption.kind}{by}: {disruption.message}" if disruption.message else f"{disruption.kind}{by}"
 
@@ -177,7 +178,7 @@ class _Chains:
         if replaced is None:
             return self._with_step([], pod.created)
         lost = replaced.disruptions[0]
-        return self._led_to(lost, [f"it replaces {replaced.pod}, {_said(lost)}"])
+        return self._led_to(lost, [f"it replaces {replaced.pod}, {in_words(lost)}"])
 
     def of_disruption(self, disruption: Disruption) -> list[str]:
         """What led to it, the first cause first."""
@@ -196,7 +197,7 @@ class _Chains:
                 break
             disruption = replaced.disruptions[0]
             first = min(first, disruption.at)
-            found.insert(0, f"{preemptor.pod} replaces {replaced.pod}, {_said(disruption)}")
+            found.insert(0, f"{preemptor.pod} replaces {replaced.pod}, {in_words(disruption)}")
         return self._with_step(found, first)
 
     def _with_step(self, found: list[str], at: float) -> list[str]:

@@ -11,6 +11,7 @@ import msgspec
 
 from fairlead.api.objects import Obj
 from fairlead.runtime.clock import timestamp
+from fairlead.sim.histories import Disruption
 from fairlead.study.comparison import Hurt, missing, worse
 from fairlead.study.figures import FIGURES, WHOLE
 from fairlead.study.outcome import Outcome
@@ -116,8 +117,13 @@ def rows(run: Run) -> Iterator[dict[str, Any]]:
                 "is_waiting": pod.is_waiting,
                 "oom_kills": pod.oom_kills,
                 "disruptions": ", ".join(disruption.kind for disruption in pod.disruptions),
-                "reason": pod.waits_for or (pod.disruptions[-1].message if pod.disruptions else ""),
+                "reason": pod.waits_for or (_cause(pod.disruptions[-1]) if pod.disruptions else ""),
             }
+
+
+def _cause(disruption: Disruption) -> str:
+    """What was said of it, or whose doing it was."""
+    return disruption.message or (f"by {disruption.by}" if disruption.by else "")
 
 
 def run_csv(run: Run) -> str:
