@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fairlead.node.stats import endpoints
-from fairlead.node.stats.endpoints import NodeAnswer
 from fairlead.node.stats.measurements import (
     ContainerMeasurements,
     CpuMeasurements,
@@ -16,6 +15,7 @@ from fairlead.node.stats.measurements import (
     ProcessMeasurements,
     VolumeMeasurements,
 )
+from fairlead.runtime.http.replies import Reply
 
 #: 2026-01-02T03:04:05Z
 AT = 1767323045.0
@@ -83,6 +83,6 @@ class MeasuredNodes:
     async def measure(self, node: str) -> NodeMeasurements | None:
         return self.nodes.get(node)
 
-    async def get(self, node: str, path: str, query: Mapping[str, str]) -> NodeAnswer | None:
+    async def get(self, node: str, path: str, query: Mapping[str, str]) -> Reply | None:
         found = self.nodes.get(node)
         return endpoints.answer(path, query, found) if found else None

@@ -14,12 +14,12 @@ from fairlead.agent.kubelet_api.log_files import LogFiles
 from fairlead.agent.kubelet_api.log_lines import LineFormatter, Shown
 from fairlead.agent.kubelet_api.pod_streams import PodStreams
 from fairlead.agent.kubelet_api.pod_views import NoLogs, PodView, logged_container
-from fairlead.agent.kubelet_api.replies import Failed
 from fairlead.api.errors import ApiError
 from fairlead.api.pod_log_options import ALL, PodLogOptions
 from fairlead.golang.quoting import go_quote
 from fairlead.runtime.clock import now
 from fairlead.runtime.http.exchange import Scope, Send, framing
+from fairlead.runtime.http.replies import Failed
 from fairlead.runtime.offload import offload
 
 #: How long nothing may have come before it is looked again: a tenth of a second is what people see as at once.

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from fairlead.api.encoded import Encoded
-from fairlead.node.stats.endpoints import NodeAnswer
 from fairlead.node.stats.measurements import NodeMeasurements
+from fairlead.runtime.http.replies import Reply
 from fairlead.server.nodes.kubelets import Kubelet, Kubelets
 
 
@@ -21,7 +21,7 @@ class NodeAgents(Protocol):
         """What was measured there last; None where nobody measures. It may be as old as metrics-server's would be."""
         ...
 
-    async def get(self, node: str, path: str, query: Mapping[str, str]) -> NodeAnswer | None:
+    async def get(self, node: str, path: str, query: Mapping[str, str]) -> Reply | None:
         """The answer of the kubelet to a GET of `/path`; None if there is no kubelet of that name."""
         ...
 
@@ -37,7 +37,7 @@ class ClusterAgents:
         found = await self.simulated.measure(node) if self.simulated is not None else None
         return found if found is not None else await self.kubelets.measure(node)
 
-    async def get(self, node: str, path: str, query: Mapping[str, str]) -> NodeAnswer | None:
+    async def get(self, node: str, path: str, query: Mapping[str, str]) -> Reply | None:
         """What the kubelet of a simulated node answers; None: it is no such node."""
         return await self.simulated.get(node, path, query) if self.simulated is not None else None
 
