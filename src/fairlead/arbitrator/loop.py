@@ -215,7 +215,7 @@ class Arbitrator:
         self.accounting.count_by(limited if policy.policy == "limits" else requested, self._pods)
         consumers = await self._all_consumers()
         quotas = allowed_by(self._quotas)
-        division = divide_cluster(consumers.values(), self._groups, policy, self.accounting, quotas, self._stuck)
+        division = await divide_cluster(consumers.values(), self._groups, policy, self.accounting, quotas, self._stuck)
         unlimited = frozenset(name for name, consumer in consumers.items() if consumer.spec.unlimited)
         self.grants.publish(division, unlimited, policy.prefix)
         self._refused_evictions = {
