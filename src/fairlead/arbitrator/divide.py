@@ -21,7 +21,7 @@ from fairlead.runtime.offload import offload
 
 #: A namespace and a group may have the same name.
 _ROOT, _NAMESPACE, _GROUP = "cluster", "namespace/", "group/"
-#: Shares of so many take some 50 ms.
+#: Shares of so many namespaces, groups and sizes of pods take some 50 ms.
 _MANY: Final = 500
 _NOTHING: Final[Mapping[str, Mapping[str, str]]] = {}
 _NOBODY: Final[Mapping[str, Mapping[RequestVector, int]]] = {}
@@ -56,7 +56,9 @@ class _Cycle:
     async def run(self) -> Division:
         inputs, tree = self._inputs, self._tree()
         names = [consumer.metadata.namespace for consumer in inputs.consumers]
-        found = await offload(lambda: self._shares(tree), is_long=len(names) + len(inputs.groups) > _MANY)
+        parts = sum(len(self._accounting.account(name).asked) for name in names)
+        is_long = len(names) + len(inputs.groups) + parts > _MANY
+        found = await offload(lambda: self._shares(tree), is_long=is_long)
         shares = {name: found[_NAMESPACE + name] for name in names}
         whole = {resource: _whole(resource, shares) for resource in sorted(inputs.capacity)}
         deserved = {name: {resource: whole[resource][name] for resource in whole} for name in names}

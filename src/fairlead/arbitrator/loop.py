@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 
 from fairlead.api import builtin
@@ -109,7 +109,7 @@ class Arbitrator:
         self._first_seen: dict[str, float] = {}  # namespaces, and when they came
         self._defaults_due = float("inf")
         self._stuck: Mapping[str, Mapping[RequestVector, int]] = {}
-        self._stuck_classes: frozenset[EquivalenceClass] = frozenset()
+        self._stuck_classes: Sequence[EquivalenceClass] = ()
         self._refused_evictions: dict[str, float] = {}  # uids of pods whose eviction was refused, and when
 
     async def run(self) -> None:

@@ -28,9 +28,8 @@ class PolicyInputs:
         self.consumers, self.policy = consumers, policy
         self.groups = {group.metadata.name: group for group in groups}
         self.tree = GroupTree({name: group.spec.parent for name, group in self.groups.items()})
-        self.capacity = {
-            name: amount for name, amount in capacity.items() if not policy.resources or name in policy.resources
-        }
+        counted = frozenset(policy.resources or capacity)
+        self.capacity = {name: amount for name, amount in capacity.items() if name in counted}
         self._quotas = {namespace: self.parse(hard) for namespace, hard in quotas.items()}
         self.reserved = {consumer.metadata.namespace: self.parse(consumer.spec.reserved) for consumer in consumers}
         self._hard = {consumer.metadata.namespace: self.parse(consumer.spec.hard) for consumer in consumers}

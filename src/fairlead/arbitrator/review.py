@@ -150,8 +150,10 @@ def _review_policy(subject: _Subject) -> None:
         errors.invalid("spec.cycle", spec.cycle, "must be greater than 0")
     if spec.max_evictions_per_cycle < 0:
         errors.invalid("spec.maxEvictionsPerCycle", spec.max_evictions_per_cycle, "must be greater than or equal to 0")
+    before = set[str]()
     for number, name in enumerate(spec.resources):
-        _check_counted(f"spec.resources[{number}]", name, spec.resources[:number], errors)
+        _check_counted(f"spec.resources[{number}]", name, before, errors)
+        before.add(name)
     for key in sorted(spec.node_selector):
         for text in qualified_name(key):
             errors.invalid("spec.nodeSelector", key, text)
