@@ -527,6 +527,27 @@ class Endless:
             self.ended.set()
 
 
+def test_nobody_waits_for_the_end_of_what_takes_another_user_long() -> None:
+    """Neither for what is going on, nor for what this user has given before."""
+
+    async def run() -> None:
+        greedy, others = [Endless() for _ in range(3)], [Endless() for _ in range(3)]
+        asking = [asyncio.create_task(RequestTime("greedy").evaluate(endless, is_long=True)) for endless in greedy]
+        assert await asyncio.to_thread(greedy[0].begun.wait, 30)
+        asking += [
+            asyncio.create_task(RequestTime(f"user-{number}").evaluate(endless, is_long=True))
+            for number, endless in enumerate(others)
+        ]
+        for endless in others:
+            assert await asyncio.to_thread(endless.begun.wait, 5)
+        assert not greedy[1].begun.is_set()
+        for endless in greedy + others:
+            endless.ended.set()
+        await asyncio.gather(*asking)
+
+    asyncio.run(run())
+
+
 def test_an_evaluation_ends_with_its_request() -> None:
     """Nobody waits for it any more, neither those whose turn is next nor a server that stops."""
 
