@@ -300,6 +300,35 @@ def test_parameters_come_from_the_objects_that_a_binding_names() -> None:
     within(steps)
 
 
+def test_parameters_are_looked_for_among_many_and_large_objects_while_others_get_their_turn() -> None:
+    async def steps(world: World) -> None:
+        for number in range(64):
+            await world.create({"k": "a" * 200_000}, f"large-{number}")
+        await world.create({}, "limit", labels={"role": "limit"})
+
+        async def turns_of(made: Awaitable[Any]) -> int:
+            turns = 0
+
+            async def count() -> None:
+                nonlocal turns
+                while True:
+                    turns += 1
+                    await asyncio.sleep(0)
+
+            counting = asyncio.create_task(count())
+            await made
+            counting.cancel()
+            return turns
+
+        without = await turns_of(world.create({}, "x"))
+        kind = {"apiVersion": "v1", "kind": "ConfigMap"}
+        await world.policy("params.metadata.name == 'limit'", paramKind=kind)
+        await world.bind(paramRef={"selector": {"matchLabels": {"role": "limit"}}, "parameterNotFoundAction": "Deny"})
+        assert await turns_of(world.create({}, "y")) >= without + 5
+
+    within(steps)
+
+
 def test_nobody_is_locked_out_of_the_policies_themselves() -> None:
     async def steps(world: World) -> None:
         await world.policy("false", rule=ANYTHING)
