@@ -437,6 +437,25 @@ def test_a_policy_has_a_budget_and_its_failure_policy_says_what_is_beyond_it(spe
     within(steps)
 
 
+def test_what_is_asked_beside_what_decides_is_paid_as_well() -> None:
+    """All match conditions are asked though one does not hold, and all messages though everything holds."""
+
+    async def steps(world: World) -> None:
+        conditions = [{"name": f"c{at}", "expression": COSTLY} for at in range(3)]
+        await world.policy("true", matchConditions=[{"name": "no", "expression": "false"}, *conditions])
+        await world.bind()
+        assert await world.refusal(world.create({"s": LONG})) == PREFIX + EXHAUSTED
+        patch: Obj = {"spec": {"matchConditions": conditions[:2]}}
+        await world.api.patch(world.row("ValidatingAdmissionPolicy"), "p", "", patch)
+        await world.create({"s": LONG})
+        patch = {"spec": {"validations": [{"expression": "true", "messageExpression": f"string({COSTLY})"}] * 12}}
+        await world.api.patch(world.row("ValidatingAdmissionPolicy"), "p", "", patch)
+        text = await world.refusal(world.create({"s": LONG}, "y"))
+        assert text == PREFIX.replace('"x"', '"y"') + f"failed messageExpression: {EXHAUSTED}"
+
+    within(steps)
+
+
 def test_just_within_its_budget_a_policy_decides() -> None:
     async def steps(world: World) -> None:
         conditions = [{"name": f"c{at}", "expression": COSTLY} for at in range(2)]

@@ -88,7 +88,9 @@ class _TimedMeter(Meter):
         self._until = until
 
     def take(self, cost: int) -> None:
-        super().take(cost)
+        self.left -= cost
+        if self.left < 0:
+            raise self.exceeded()
         if stopwatch() > self._until.moment:
             self._until.passed()
 

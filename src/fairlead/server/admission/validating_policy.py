@@ -177,22 +177,25 @@ class _Asking:
         return denials + failures, told
 
     def _denied(self, variables: dict[str, Any], budget: Budget) -> list[Denial]:
-        variables = variables | {"variables": LazyVariables(self._policy.variables, variables, budget)}
-        denials, refused, judged = list[Denial](), list[tuple[int, Validation]](), list[int]()
+        known = variables | {"variables": LazyVariables(self._policy.variables, variables, budget)}
+        denials, judged = list[Denial](), dict[int, bool]()
         for index, validation in enumerate(self._policy.validations):
             try:
-                if budget.evaluate(validation.program, variables) is not True:
-                    refused.append((index, validation))
-                judged.append(index)
+                judged[index] = budget.evaluate(validation.program, known) is True
             except OutOfBudgetError:
                 raise
             except CelError as error:
                 denials += self._failed(str(error), index)
+        # What they cost counts whether they are needed or not, and that of variables once more.
+        known = variables | {"variables": LazyVariables(self._policy.variables, variables, budget)}
         try:
-            denials += [Denial(_message(found, variables, budget), found.reason, at) for at, found in refused]
+            messages = [_message(validation, known, budget) for validation in self._policy.validations]
         except OutOfBudgetError as error:  # then nobody knows of those that hold, either
             for index in judged:
                 denials += self._failed(f"failed messageExpression: {error}", index)
+        else:
+            refused = [index for index, holds in judged.items() if not holds]
+            denials += [Denial(messages[at], self._policy.validations[at].reason, at) for at in refused]
         return sorted(denials, key=lambda denial: denial.index)
 
     def _annotated(self, variables: dict[str, Any], budget: Budget) -> tuple[list[Denial], list[tuple[str, str]]]:
