@@ -193,6 +193,9 @@ async def trace(services: Services, proceed: Handler, request: Request) -> Answe
     with traced.entered:
         try:
             answer = await proceed(request)
+            if request.rest is not None:
+                rest, request.rest = request.rest, None
+                await rest()
         except ApiError as error:
             traced.answered(error.code)
             raise
