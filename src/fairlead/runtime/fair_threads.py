@@ -1,11 +1,12 @@
-"""The long work of many users, of which one piece at a time goes on: whoever has much of it waits for himself.
+"""The long work of many users, of which little goes on at a time: whoever has much of it waits for himself.
 
 Each user has one piece in work, in a thread of its own. What may take seconds lets others go on now and then, so that
-nobody waits for its end; and since the others stand still, the event loop shares the interpreter with one thread.
+nobody waits for its end; and since the others stand still, the event loop shares the interpreter with few threads.
 """
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -18,22 +19,27 @@ T = TypeVar("T")
 
 
 class FairThreads:
-    """Takes one piece of work of each user in turn, of up to `users` at once; the others wait until one is done."""
+    """Takes one piece of work of each user in turn, of up to `users` at once; the others wait until one is done.
 
-    def __init__(self, name: str, users: int) -> None:
+    Of those that are begun so many go on `at_once`.
+    """
+
+    def __init__(self, name: str, users: int, at_once: int = 1) -> None:
         self._threads = ThreadPoolExecutor(max_workers=users, thread_name_prefix=name)
         self._lock = threading.Lock()
         #: What is not begun yet, of each user who has work here.
         self._waiting: dict[str, deque[tuple[Future[Any], Callable[[], Any]]]] = {}
-        self._turn = _Turn()
+        self._turn = _Turn(at_once)
+        self._strangers = itertools.count()
 
     def of(self, user: str) -> Executor:
-        """The threads, as far as they work for that one."""
+        """The threads, as far as they work for that one; "" is nobody in particular: others each time."""
         return _Share(self, user)
 
     def put(self, user: str, future: Future[Any], function: Callable[[], Any]) -> None:
         """Call that function in this user's turn, unless the future is cancelled before."""
         with self._lock:
+            user = user or f"\0{next(self._strangers)}"
             is_at_work = user in self._waiting
             self._waiting.setdefault(user, deque()).append((future, function))
         if not is_at_work:
@@ -70,22 +76,23 @@ class FairThreads:
 
 
 class _Turn:
-    """A lock that goes to the thread that has waited for it longest."""
+    """A lock that so many may have, and that goes to the thread that has waited for it longest."""
 
-    def __init__(self) -> None:
+    def __init__(self, places: int) -> None:
+        self._places = places
         self._lock = threading.Lock()
-        #: The thread that has it.
-        self._holder: int | None = None
+        #: The threads that have it.
+        self._holders: set[int] = set()
         self._waiting: deque[tuple[int, threading.Event]] = deque()
 
     def is_mine(self) -> bool:
-        return self._holder == threading.get_ident()
+        return threading.get_ident() in self._holders
 
     def take(self) -> None:
         thread = threading.get_ident()
         with self._lock:
-            if self._holder is None:
-                self._holder = thread
+            if len(self._holders) < self._places:
+                self._holders.add(thread)
                 return
             given = threading.Event()
             self._waiting.append((thread, given))
@@ -93,9 +100,10 @@ class _Turn:
 
     def give_back(self) -> None:
         with self._lock:
-            self._holder = None
+            self._holders.discard(threading.get_ident())
             if self._waiting:
-                self._holder, given = self._waiting.popleft()
+                thread, given = self._waiting.popleft()
+                self._holders.add(thread)
                 given.set()
 
 
