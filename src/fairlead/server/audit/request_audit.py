@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from fairlead.api.encoded import encode
+from fairlead.api.encoded import Encoded, encode
 from fairlead.api.objects import Obj
 from fairlead.api.users import User
 from fairlead.golang.durations import format_seconds
@@ -139,7 +139,7 @@ class RequestAudit:
             self.annotate(TRUNCATED, "true")
             return
         if self._decision.omits_managed_fields and b'"managedFields"' in raw:
-            raw = encode(self._shown(msgspec.json.decode(raw)))
+            raw = encode(self._shown(Encoded(raw).obj()))
         self._response_object = raw
 
     def answers_status(self, status: Obj) -> None:
