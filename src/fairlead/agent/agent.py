@@ -34,7 +34,7 @@ from fairlead.agent.network_seam import NetworkFailed
 from fairlead.agent.node_object import NodeIdentity, NodeObject
 from fairlead.agent.pods.apparmor import is_enabled
 from fairlead.agent.pods.events import PodEvents
-from fairlead.agent.pods.log_rotation import LogPolicy, LogRotation
+from fairlead.agent.pods.log_rotation import LogRotation
 from fairlead.agent.pods.node_pods import NodePods
 from fairlead.agent.pods.place import PODS as POD_FOLDERS
 from fairlead.agent.pods.place import Place
@@ -71,6 +71,7 @@ from fairlead.node.eviction.manager import MONITORING_SECONDS
 from fairlead.node.eviction.settings import EvictionSettings, eviction_settings
 from fairlead.node.eviction.signals import Signal
 from fairlead.node.image_collection import COLLECTION_SECONDS, ImagePolicy
+from fairlead.node.log_rotation import LogPolicy
 from fairlead.node.oom import EXEMPT
 from fairlead.node.plan import NodeEvent, class_cgroups, node_plan
 from fairlead.node.startup import start_settings
