@@ -40,7 +40,7 @@ from fairlead.agent.pods.place import PODS as POD_FOLDERS
 from fairlead.agent.pods.place import Place
 from fairlead.agent.pods.sources import Sources
 from fairlead.agent.pods.streams import RealPodStreams
-from fairlead.agent.pods.user_ranges import IDS_PER_POD, UserRanges
+from fairlead.agent.pods.user_ranges import UserRanges
 from fairlead.agent.pods.worker import PodWorker
 from fairlead.agent.reclaiming import Reclaimer
 from fairlead.agent.runtime_choice import Ground, Runtimes
@@ -77,6 +77,7 @@ from fairlead.node.plan import NodeEvent, class_cgroups, node_plan
 from fairlead.node.startup import start_settings
 from fairlead.node.stats.measurements import NodeMeasurements
 from fairlead.node.sysctls import pattern_problem
+from fairlead.node.user_ids import ids_per_pod
 
 if TYPE_CHECKING:
     from fairlead.agent.kubelet_api.kept_certificate import KeptCertificate
@@ -302,9 +303,7 @@ class NodeAgent:
             sources=Sources(self._api),
             claims=Claims(self._api, self._identity.name),
             services=lambda: services,
-            users=UserRanges(
-                self._root / POD_FOLDERS, config.max_pods, config.user_namespace_ids_per_pod or IDS_PER_POD
-            ),
+            users=UserRanges(self._root / POD_FOLDERS, config.max_pods, ids_per_pod(config)),
             events=PodEvents(self._recorder, config.event_record_qps, config.event_burst),
             configured=self._configured,
             host=self._container_host(),

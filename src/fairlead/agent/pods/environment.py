@@ -29,9 +29,12 @@ async def environment(
     sources: Sources,
     downward: DownwardApi,
     services: Mapping[str, str],
-    files: EnvFiles,
+    files: EnvFiles | None,
 ) -> dict[str, str]:
-    """What `envFrom` and `env` come to, and the variables of services that they do not say themselves."""
+    """What `envFrom` and `env` come to, and the variables of services that they do not say themselves.
+
+    `files`: None where that feature is off.
+    """
     found: dict[str, str] = {}
     for whole in container.get("envFrom") or ():
         found |= await _whole(whole, namespace, sources)
@@ -81,7 +84,7 @@ async def _value(
     namespace: str,
     sources: Sources,
     downward: DownwardApi,
-    files: EnvFiles,
+    files: EnvFiles | None,
     before: Mapping[str, str],
 ) -> str | None:
     origin = variable.get("valueFrom")
@@ -96,7 +99,7 @@ async def _value(
             return await _of_key(kind, reference, namespace, sources)
     if (reference := origin.get("fileKeyRef")) is not None:
         try:
-            return await files.value(reference)
+            return await files.value(reference) if files is not None else ""
         except NoVariable as problem:
             raise CannotConfigure(str(problem)) from None
     raise CannotConfigure(f"env {variable['name']}: valueFrom.{next(iter(origin), '')} is not supported by this node")
