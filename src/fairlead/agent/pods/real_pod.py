@@ -413,7 +413,7 @@ async def tear_down(place: Place, uid: str, cgroup: str) -> None:
     with suppress(NetworkFailed):  # what could not be taken back is collected later
         await place.network.detach(uid)
     await asyncio.to_thread(PodVolumes(place.folder(uid), 0).tear_down)
-    await asyncio.to_thread(_remove_cgroup, place, cgroup)
+    await asyncio.to_thread(remove_cgroup, place, cgroup)
 
 
 def remove_logs(place: Place, uid: str) -> None:
@@ -447,13 +447,13 @@ class Remnants(NamedTuple):
                 PodVolumes(folder, 0).tear_down()
         for uid, cgroup in self.cgroups.items():
             if uid not in running:
-                _remove_cgroup(place, cgroup)
+                remove_cgroup(place, cgroup)
         for uid in self.logs:
             if uid not in there:
                 remove_logs(place, uid)
 
 
-def _remove_cgroup(place: Place, cgroup: str) -> None:
+def remove_cgroup(place: Place, cgroup: str) -> None:
     if not place.cgroups.remove(cgroup):
         place.cgroups.kill(cgroup)
         place.cgroups.remove(cgroup)
