@@ -215,7 +215,7 @@ class NodeAgent:
                 frequencies = config.node_status_update_frequency, config.node_status_report_frequency
                 group.create_task(node.run(*frequencies), name="node status")
                 if self._serving is not None:
-                    streams = RealPodStreams(worker, place, self._document, self._measured)
+                    streams = RealPodStreams(worker, place, self._document, self._measured, evictions.counts)
                     group.create_task(self._serve(self._serving, streams))
                 await nodes.synced()
                 await services.synced()
