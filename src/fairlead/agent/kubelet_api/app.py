@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, unquote
 from fairlead.agent.kubelet_api import commands, logs, ports
 from fairlead.agent.kubelet_api.access import KubeletAccess
 from fairlead.agent.kubelet_api.pod_streams import PodStreams
-from fairlead.node.stats import endpoints
+from fairlead.node.stats import endpoints, kubelet_metrics
 from fairlead.runtime.exposition import MEDIA_TYPE, exposition
 from fairlead.runtime.http.exchange import Receive, Scope, Send
 from fairlead.runtime.http.protocol import ON_AUTHENTICATED, TRANSPORT
@@ -66,6 +66,7 @@ class KubeletApi:
             "attach": (_UPGRADES, self._attach),
             "portForward": (_UPGRADES, self._port_forward),
             "pods": (_READS, self._all_pods),
+            "runningpods": (_READS, self._measurements),
             "metrics": (_READS, self._measurements),
             "stats": (_READS, self._measurements),
             "configz": (_READS, self._measurements),
@@ -172,7 +173,7 @@ class KubeletApi:
     async def _measurements(self, asked: _Asked) -> Reply | None:
         path = "/".join(asked.parts)
         if path == "metrics":
-            return Reply(await exposition(self.metrics), media_type=MEDIA_TYPE)
+            return Reply(await self._metrics(), media_type=MEDIA_TYPE)
         try:
             measured = await self._pods.measure()
         except OSError as error:
@@ -180,6 +181,11 @@ class KubeletApi:
         if measured is None:
             return Reply(b"nothing has been measured yet\n", 503)
         return endpoints.answer(path, asked.query, measured, self._pods.configuration())
+
+    async def _metrics(self) -> bytes:
+        """Of the node as far as it was measured, and of this process."""
+        own, measured = await exposition(self.metrics), await self._pods.measure()
+        return own if measured is None else kubelet_metrics.exposition(measured, self._pods.evictions()) + own
 
 
 async def _unknown(asked: _Asked) -> Reply | None:

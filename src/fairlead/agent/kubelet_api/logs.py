@@ -88,8 +88,15 @@ async def _pieces(path: Path, options: PodLogOptions, is_running: Callable[[], b
                 if not may_grow:
                     return
                 await asyncio.sleep(LOOK_SECONDS)
+                await _until(lambda: files.may_go_on() or not is_running())
     finally:
         files.close()
+
+
+async def _until(holds: Callable[[], bool]) -> None:
+    """Looked at here: a thread for each look would be dear where a thousand follow."""
+    while not holds():  # noqa: ASYNC110  (files tell nobody)
+        await asyncio.sleep(LOOK_SECONDS)
 
 
 def _opened(path: Path, tail_lines: int | None) -> LogFiles:
