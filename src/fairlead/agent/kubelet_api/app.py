@@ -172,20 +172,16 @@ class KubeletApi:
 
     async def _measurements(self, asked: _Asked) -> Reply | None:
         path = "/".join(asked.parts)
-        if path == "metrics":
-            return Reply(await self._metrics(), media_type=MEDIA_TYPE)
         try:
             measured = await self._pods.measure()
         except OSError as error:
             raise Failed(500, str(error)) from error
+        if path == "metrics":  # of the node as far as it was measured, and of this process
+            of_node = b"" if measured is None else kubelet_metrics.exposition(measured, self._pods.evictions())
+            return Reply(of_node + await exposition(self.metrics), media_type=MEDIA_TYPE)
         if measured is None:
             return Reply(b"nothing has been measured yet\n", 503)
         return endpoints.answer(path, asked.query, measured, self._pods.configuration())
-
-    async def _metrics(self) -> bytes:
-        """Of the node as far as it was measured, and of this process."""
-        own, measured = await exposition(self.metrics), await self._pods.measure()
-        return own if measured is None else kubelet_metrics.exposition(measured, self._pods.evictions()) + own
 
 
 async def _unknown(asked: _Asked) -> Reply | None:
