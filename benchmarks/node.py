@@ -24,6 +24,8 @@ from fairlead.api.objects import Obj
 from fairlead.api.pods import Pod
 from fairlead.compose import Settings, simulation
 from fairlead.node.configuration.load import configure
+from fairlead.node.configuration.settings import KubeletConfiguration
+from fairlead.node.log_rotation import LogPolicy
 from fairlead.runtime import rng
 from fairlead.runtime.loops import run_virtual
 from fairlead.runtime.memory import keep_started
@@ -70,7 +72,9 @@ def _view(name: str, random_: random.Random, usage: str) -> Pod:
 
 
 def _running(pod: Pod) -> MachinePod:
-    return MachinePod(pod, pod_usage(pod), {"c": 0.0}, frozenset(), lambda key: pod)
+    return MachinePod(
+        pod, pod_usage(pod), {"c": 0.0}, frozenset(), lambda key: pod, LogPolicy.of(KubeletConfiguration())
+    )
 
 
 def eviction_milliseconds(usages: Sequence[str]) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from fairlead.node.stats import endpoints
-from fairlead.node.stats.endpoints import NodeAnswer
 from fairlead.node.stats.measurements import (
     ContainerMeasurements,
     CpuMeasurements,
@@ -17,6 +16,7 @@ from fairlead.node.stats.measurements import (
     ProcessMeasurements,
     VolumeMeasurements,
 )
+from fairlead.runtime.http.replies import Reply
 
 #: 2026-01-02T03:04:05Z
 AT = 1767323045.0
@@ -88,6 +88,6 @@ class MeasuredNodes:
         found = self.nodes.get(node)
         return found.pods_use() if found else None
 
-    async def get(self, node: str, path: str, query: Mapping[str, str]) -> NodeAnswer | None:
+    async def get(self, node: str, path: str, query: Mapping[str, str]) -> Reply | None:
         found = self.nodes.get(node)
         return endpoints.answer(path, query, found) if found else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -175,6 +175,9 @@ class LocalPods:
 
     async def measure(self) -> NodeMeasurements | None:
         return measured_nodes.node(self._node, *self._measured)
+
+    def evictions(self) -> Mapping[str, int]:
+        return {"memory.available": 2}
 
     def configuration(self) -> Obj:
         return {"kind": "KubeletConfiguration", "apiVersion": "kubelet.config.k8s.io/v1beta1"}

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -161,7 +162,11 @@ async def test_events_that_are_none_end_nothing(tmp_path: Path, monkeypatch: pyt
         assert (await asyncio.wait_for(ended.get(), 10)).id == "a"
 
 
-@pytest.mark.parametrize("answer", [b"\1\0\0\0\0", b"\0\0\0\0\5abc", b"", b"\0\1\0\0\1", b"\0\0\0\0\1\xff"])
+#: An answer of a million fields that are empty.
+_MANY: Final = b"\0" + (1 << 21).to_bytes(4, "big") + b"\x0a\0" * (1 << 20)
+
+
+@pytest.mark.parametrize("answer", [b"\1\0\0\0\0", b"\0\0\0\0\5abc", b"", b"\0\1\0\0\1", b"\0\0\0\0\1\xff", _MANY])
 @in_loop
 async def test_answers_that_are_none_are_failures_of_the_runtime(tmp_path: Path, answer: bytes) -> None:
     tiny = TinyRuntime(raw_version=answer)

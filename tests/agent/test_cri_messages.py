@@ -89,6 +89,15 @@ def test_malformed_messages(text: str) -> None:
         decode(bytes.fromhex(text), Outer)
 
 
+@pytest.mark.parametrize("piece", ["4200", "2a020101", "3200", "a00600"])
+def test_a_message_of_more_fields_than_anybody_needs_is_refused(piece: str) -> None:
+    """Empty messages, packed numbers, empty maps, and what nobody knows."""
+    part = bytes.fromhex(piece)
+    assert decode(part * 10_000, Outer)
+    with pytest.raises(Malformed, match="more than 524288 fields"):
+        decode(part * 600_000, Outer)
+
+
 @pytest.mark.parametrize(
     ("user", "told"),
     [

@@ -12,7 +12,7 @@ import pytest
 
 from fairlead.agent.pods.env_files import LONGEST_FILE, EnvFiles, NoVariable, variables_in
 from fairlead.api.objects import Obj
-from tests.agent.machine import in_loop
+from tests.agent.machine import in_loop, real_containers
 from tests.agent.oci_node import is_phase, manifest, real_node, state
 from tests.agent.runtime_place import IMAGE, on_each
 
@@ -131,3 +131,13 @@ async def test_a_container_has_the_variables_that_another_has_written(tmp_path: 
         assert said["reason"] == "CreateContainerConfigError"
         assert said["message"].startswith('environment variable key "NONE" not found in file "')
         await node.told("waits", "Failed", f"Error: {said['message']}")
+
+
+@real_containers
+@in_loop
+async def test_on_a_node_without_the_feature_such_variables_are_empty(tmp_path: Path) -> None:
+    async with real_node(tmp_path, {"featureGates": {"EnvFiles": False}}) as node:
+        spec = {"volumes": [{"name": "v", "emptyDir": {}}], "restartPolicy": "Never"}
+        await node.create(manifest("reads", "sh", "-c", 'echo "<${A-unset}>"', spec=spec, env=[_from_file("A", "ONE")]))
+        await node.until("reads", is_phase("Succeeded"))
+        assert node.log("reads") == ["<>"]

@@ -151,6 +151,10 @@ def test_what_is_measured_is_shown(tmp_path: Path) -> None:
             assert '"name":"p"' in (await ask(node, "pods", admin))[1]
             assert '"nodeName": "real"' in (await ask(node, "stats/summary", admin))[1]
             assert "node_cpu_usage_seconds_total" in (await ask(node, "metrics/resource", admin))[1]
+            shown = (await ask(node, "metrics", admin))[1]
+            assert 'kubelet_evictions{eviction_signal="memory.available"} 2\n' in shown
+            assert "\nkubelet_running_pods " in shown and "\nprocess_open_fds " in shown
+            assert '"kind":"PodList"' in (await ask(node, "runningpods/", admin))[1].replace(" ", "")
             text = (await ask(node, "metrics", admin))[1]
             assert 'kubelet_http_requests_total{method="GET",path="stats",server_type="readwrite"} 1' in text
             assert "KubeletConfiguration" in (await ask(node, "configz", admin))[1]

@@ -83,6 +83,7 @@ async def test_the_environment(tmp_path: Path) -> None:
             {"name": "ONE", "value": "1"},
             {"name": "TWO", "value": "$(ONE)$(NOBODY)$$(ONE)"},
             {"name": "KEY", "valueFrom": {"configMapKeyRef": {"name": "cm", "key": "a"}}},
+            {"name": "OF", "value": "$(CM_a)$(KEY)"},
             {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
             {"name": "CPU", "valueFrom": {"resourceFieldRef": {"resource": "requests.cpu", "divisor": "1m"}}},
         ]
@@ -91,7 +92,7 @@ async def test_the_environment(tmp_path: Path) -> None:
             "env",
             "sh",
             "-c",
-            "echo $TWO $KEY $NODE $CPU $CM_a; echo $(ONE)",
+            "echo $TWO $KEY $NODE $CPU $CM_a $OF; echo $(ONE)",
             spec={"restartPolicy": "Never"},
             env=env,
             envFrom=whole,
@@ -99,7 +100,31 @@ async def test_the_environment(tmp_path: Path) -> None:
         )
         await node.create(pod)
         await node.until("env", is_phase("Succeeded"))
-        assert node.log("env") == [f"1$(NOBODY)$(ONE) A {NODE} 250 A", "1"]
+        assert node.log("env") == [f"1$(NOBODY)$(ONE) A {NODE} 250 A AA", "1"]
+
+
+@real_containers
+@in_loop
+async def test_variables_that_double_cost_no_more_than_a_program_can_be_given(tmp_path: Path) -> None:
+    """Forty of them would be a terabyte, and so would a long command of one that is as long as one may be."""
+    doubling = [{"name": f"V{number}", "value": f"$(V{number - 1})" * 2} for number in range(1, 40)]
+    env = [{"name": "V0", "value": "x"}, *doubling]
+    most = os.sysconf("SC_PAGE_SIZE") * 32
+    long = {"name": "V0", "value": "x" * 100_000}
+    async with real_node(tmp_path) as node:
+        await node.create(manifest("doubles", "true", env=env))
+        await node.create(manifest("echoes", "echo", *["$(V0)"] * 10_000, env=[long]))
+        await node.create(
+            manifest("many", "true", env=[long, *({"name": f"V{it}", "value": "$(V0)"} for it in range(1, 70))])
+        )
+        for name, said in (
+            ("doubles", f'"$(V17)$(V17)" comes to more than {most} bytes' if most == 1 << 17 else "comes to more than"),
+            ("echoes", f"the command is longer than {6 << 20} bytes"),
+            ("many", f"the environment is longer than {6 << 20} bytes"),
+        ):
+            pod = await node.until(name, lambda pod: state(pod).get("state", {}).get("waiting", {}).get("message"))
+            waiting = state(pod)["state"]["waiting"]
+            assert waiting["reason"] == "CreateContainerConfigError" and said in waiting["message"]
 
 
 @real_containers

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 from pathlib import Path
 
+import pytest
+
+from fairlead.agent.cgroups.hierarchies import hierarchies
+from fairlead.agent.cgroups.machine import Cgroups
+from fairlead.agent.pods import worker
 from fairlead.api.builtin import NODES
 from tests.agent.machine import in_loop, mounts_below, until
 from tests.agent.oci_node import NODE, is_phase, is_running, manifest, real_node, state
@@ -110,6 +117,26 @@ async def test_a_pod_that_went_while_no_agent_was_there_is_torn_down(tmp_path: P
         await node.gone("web")
         await node.start()
         await until(lambda: not node.remains())
+
+
+@in_loop
+async def test_cgroups_that_come_back_when_their_pod_has_gone_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """As a runtime makes one that is killed and goes on with what it had begun; somebody may even run in it."""
+    monkeypatch.setattr(worker, "SWEEP_SECONDS", 0.2)
+    async with real_node(tmp_path, kind=kind) as node:
+        await node.create(manifest("stays", "sleep", "1000"))
+        uid = (await node.until("stays", is_running))["metadata"]["uid"]
+        cgroups, parent = Cgroups(hierarchies()), f"{node.cgroup}/kubepods/besteffort"
+        cgroups.ensure(f"{parent}/podgone/c", {})
+        left = await asyncio.create_subprocess_exec("sleep", "1000")
+        pids = cgroups.hierarchies.root_of("pids.max")
+        assert pids is not None
+        Path(f"{pids}{parent}/podgone/c/cgroup.procs").write_text(str(left.pid))  # noqa: ASYNC240
+        await until(lambda: cgroups.children(parent) == {f"pod{uid}"})
+        assert await left.wait() == -signal.SIGKILL
+        assert is_running(await node.pod("stays"))
 
 
 @in_loop

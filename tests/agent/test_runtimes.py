@@ -12,8 +12,9 @@ from fairlead.agent.cgroups.usage import CgroupUsage, usage_of
 from fairlead.agent.kubelet_api.log_files import LogFiles
 from fairlead.agent.kubelet_api.log_lines import LineFormatter, Shown
 from fairlead.agent.kubelet_api.pod_streams import NotRun, ProcessStreams
-from fairlead.agent.pods.log_rotation import LogPolicy, LogRotation
+from fairlead.agent.pods.log_rotation import LogRotation
 from fairlead.agent.runtimes.base import CannotStart, State
+from fairlead.node.log_rotation import LogPolicy
 from fairlead.runtime.streaming.duplex import Source
 from fairlead.runtime.streaming.remote_command import Size, Wanted
 from tests.agent.machine import in_loop, until

@@ -17,7 +17,13 @@ from grpclib.server import Server, Stream
 from fairlead.agent.runtimes.cri import messages as cri
 from fairlead.agent.runtimes.cri.client import Codec
 from fairlead.agent.runtimes.cri.messages import Method
+from fairlead.agent.runtimes.cri.protobuf import decode
 from fairlead.agent.runtimes.cri.specs import RUN
+
+
+class _Decoding(Codec):
+    def decode(self, data: bytes, message_type: Any) -> Any:
+        return decode(data, message_type)
 
 
 @dataclass
@@ -121,7 +127,7 @@ async def _send_raw(stream: Stream[Any, Any], answer: bytes) -> None:
 
 @asynccontextmanager
 async def serving(runtime: TinyRuntime, socket: Path) -> AsyncIterator[None]:
-    server = Server([runtime], codec=Codec())
+    server = Server([runtime], codec=_Decoding())
     await server.start(path=str(socket))
     try:
         yield

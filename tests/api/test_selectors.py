@@ -46,6 +46,52 @@ def test_a_value_is_not_compared_with_each_of_thousands(operator: Operator) -> N
     assert Compared.times < 100
 
 
+class Looked(dict[str, str]):
+    """Counts how often it is looked into."""
+
+    times: ClassVar[int] = 0
+
+    def get(self, key: str, default: Any = None) -> Any:
+        Looked.times += 1
+        return super().get(key, default)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ",".join(f"k{number}!=v,!l{number}" for number in range(3000)),
+        ",".join(f"a in (x,y{number}),a notin (z{number})" for number in range(3000)),
+        ",".join(f"n>{number},n<{number + 10_000}" for number in range(3000)),
+        ",".join(["a=x"] * 3000),
+    ],
+    ids=["absent", "sets", "order", "same"],
+)
+def test_thousands_of_requirements_look_at_an_object_as_often_as_it_has_labels(text: str) -> None:
+    selector, labels = parse(text), Looked(a="x", n="5000")
+    Looked.times = 0
+    assert selector.matches(labels)
+    assert Looked.times < 20
+
+
+_KEYS, _NUMBERS = st.sampled_from("abc"), st.sampled_from(["1", "2", "3", "x", ""])
+_REQUIREMENTS = st.one_of(
+    st.builds(Requirement, _KEYS, st.sampled_from([Operator.IN, Operator.NOT_IN]), st.lists(_NUMBERS).map(tuple)),
+    st.builds(Requirement, _KEYS, st.sampled_from([Operator.EXISTS, Operator.DOES_NOT_EXIST])),
+    st.builds(
+        Requirement,
+        _KEYS,
+        st.sampled_from([Operator.EQUALS, Operator.NOT_EQUALS, Operator.GREATER, Operator.LESS]),
+        st.tuples(_NUMBERS),
+    ),
+)
+
+
+@given(st.lists(_REQUIREMENTS, max_size=6), st.dictionaries(_KEYS, _NUMBERS))
+def test_requirements_together_mean_what_each_of_them_means(parts: list[Requirement], labels: dict[str, str]) -> None:
+    each = all(selectors.Selector.of([part]).matches(labels) for part in parts)
+    assert selectors.Selector.of(parts).matches(labels) is each
+
+
 @pytest.mark.parametrize(
     ("text", "written"),
     [

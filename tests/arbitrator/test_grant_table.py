@@ -47,7 +47,7 @@ def test_who_was_let_start_and_is_not_seen_again_has_given_up(is_known: bool) ->
         assert (grants.ask(pod("one")), grants.ask(pod("two"))) == ("", REFUSED)
         await asyncio.sleep(FORGOTTEN_SECONDS)
         grants.expire()
-        account = grants.accounting.accounts["a"]
+        account = grants.accounting.account("a")
         assert (account.held, bool(account.asked)) == ({}, is_known)
         assert grants.ask(pod("two")) == ""
 
@@ -69,9 +69,9 @@ def test_who_is_seen_on_a_node_stays(heard: Callable[[Accounting], None]) -> Non
         await asyncio.sleep(FORGOTTEN_SECONDS)
         grants.expire()
         kind = grants.accounting.vector(pod("one"))
-        assert grants.accounting.accounts["a"] == NamespaceAccount({kind: 1}, {kind: 1})
+        assert grants.accounting.account("a") == NamespaceAccount({kind: 1}, {kind: 1})
         grants.accounting.pod_event(pod("one", nodeName="node-1"), None)
-        assert grants.accounting.accounts["a"] == NamespaceAccount()
+        assert grants.accounting.account("a") == NamespaceAccount()
 
     run_virtual(play())
 

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from fairlead.api import builtin
 from fairlead.arbitrator.objects import POLICIES
+from fairlead.arbitrator.reclaim import MOST_TRIALS
 from tests.arbitrator.world import World, scene
 from tests.played import played
 
@@ -283,3 +284,18 @@ async def test_the_least_important_and_the_youngest_go_first(world: World) -> No
     await world.pod("b", "b", cpu="3")
     await world.settle(3 * GRACE)
     assert world.evicted == ["a/young"]
+
+
+@played(scene)
+async def test_of_many_sizes_that_fit_nowhere_all_are_looked_at_again(world: World) -> None:
+    """In turns, a bounded number in each cycle; until then others use what they deserve."""
+    await world.namespace("a")
+    await world.namespace("b")
+    await world.controller("b", "lender", 10)
+    for number in range(MOST_TRIALS + 50):
+        await world.pod("a", f"a-{number}", cpu=f"{1000 + number}m", memory="1Mi", nodeSelector={"pool": "later"})
+    await world.settle(60)
+    assert await world.running("a", "b") == [0, 10]
+    node = (await world.api.list(builtin.NODES)).items[0].obj()["metadata"]["name"]
+    await world.api.patch(builtin.NODES, node, "", {"metadata": {"labels": {"pool": "later"}}})
+    await world.until(lambda: world.are_running(["a", "b"], [4, 5]), seconds=300)

@@ -10,6 +10,7 @@ import pytest
 from fairlead.api.fields import aggregated
 from fairlead.api.nodes import Node
 from fairlead.api.quota_scopes import ResourceQuota
+from fairlead.arbitrator.group_tree import MOST_LEVELS
 from fairlead.arbitrator.objects import Consumer, ConsumerGroup
 from fairlead.arbitrator.review import Review, ReviewContext, review
 
@@ -193,6 +194,17 @@ def test_groups_form_a_tree() -> None:
     )
     assert wrong(group("d", parent="b"), *existing, group("a", parent="b")) == ""  # others' circle
     assert "spec.reserved[cpu]" in wrong(group("a", hard={"cpu": 1}, reserved={"cpu": 2}))
+
+
+def test_groups_are_no_deeper_than_shares_are_worked_out() -> None:
+    """Wherever in the chain the new link is."""
+    chain = [group(f"g{number}", parent=f"g{number - 1}" if number else "") for number in range(MOST_LEVELS)]
+    assert wrong(group("lowest", parent=f"g{MOST_LEVELS - 2}"), *chain) == ""
+    why = f"makes {MOST_LEVELS + 1} levels of groups: at most {MOST_LEVELS} may be"
+    assert why in wrong(group("lowest", parent=f"g{MOST_LEVELS - 1}"), *chain)
+    assert why in wrong(group("g0", parent="highest"), *chain, group("highest"))
+    assert wrong(group("g0", parent="missing"), *chain) == ""
+    assert why in wrong(group("missing", parent="highest"), *chain[1:], group("g0", parent="missing"), group("highest"))
 
 
 def test_a_parent_that_is_not_there_is_told_of() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from base64 import b64decode, b64encode
 from pathlib import Path
 from typing import Any
@@ -166,6 +167,52 @@ def test_only_schedulers_may_send_much() -> None:
             assert (await client.post("/filter", by_name("one") | {"NodeNames": names}))[0] == 200
             for path in ("/gate", "/validate"):
                 assert (await client.post(path, b" " * (9 << 20)))[0] == 413
+
+    run(act)
+
+
+async def begun(port: int, size: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A stranger who sends all of a review but its last byte."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"POST /validate HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%b" % (size, b" " * (size - 1)))
+    await writer.drain()
+    return reader, writer
+
+
+def test_strangers_who_send_much_and_never_end_hold_little() -> None:
+    """800 of them held 8 GB. Those that have come first go first, and an API server is answered meanwhile."""
+
+    async def act() -> None:
+        async with listening(state()) as client:
+            strangers = [await begun(client.port, 8 << 20) for _ in range(12)]
+            asked = review("Consumer", custom("Consumer", hard={"requests.cpu": 2}))
+            assert (await answered(client, "/validate", asked))["allowed"]
+            for gone, _ in strangers[:4]:
+                with contextlib.suppress(ConnectionResetError):
+                    assert await gone.read() == b""
+            assert not strangers[-1][0].at_eof()
+
+    run(act)
+
+
+@pytest.mark.parametrize("path", ["/validate", "/gate"])
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"metadata": 1, "spec": {}},
+        {"metadata": {"name": 1, "labels": []}, "spec": []},
+        {"metadata": {"name": "x"}, "spec": {"hard": [1], "parent": {}, "weight": "x", "schedulingGates": ["x", 1]}},
+        {"metadata": {"name": "x"}, "spec": {"schedulingGates": {"a": 1}, "deserved": "all", "reserved": {"cpu": []}}},
+    ],
+)
+def test_objects_that_no_api_server_sends_are_answered(path: str, odd: Obj) -> None:
+    """And are no traceback in the log."""
+
+    async def act() -> None:
+        async with listening(state()) as client:
+            for kind in ("Pod", "Consumer", "ConsumerGroup", "ArbitratorPolicy"):
+                status, _ = await client.post(path, review(kind, odd | {"apiVersion": "v1", "kind": kind}))
+                assert status in (200, 400)
 
     run(act)
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from fairlead.cel.environment import Environment, WrongTypeError
 from fairlead.cel.errors import CelError, CompileError, TooCostlyError
+from fairlead.cel.scope import Meter
 from fairlead.cel.types import BOOL, DOUBLE, DYN, INT, STRING, ObjectField, ObjectType, list_of, map_of
 from fairlead.cel.values import Uint
 
@@ -241,6 +242,44 @@ def test_errors_are_told_by_their_places() -> None:
         "ERROR: <input>:1:5: undefined field 'nope'",
         "ERROR: <input>:1:13: undeclared reference to 'gone' (in container '')",
     ]
+
+
+@pytest.mark.parametrize(
+    ("source", "cost"),
+    [
+        ("self.count > 0", 3),
+        # what is not evaluated costs nothing
+        ("self.count > 0 || self.count > 1 && self.count > 2", 3),
+        ("self.count < 0 || self.count > 1 && self.count > 2", 9),
+        ("self.count > 0 ? self.count : self.count + self.count", 5),
+        ("self.count < 0 ? self.count : self.count + self.count", 8),
+        # a loop asks whether to go on before each element, and gives its result
+        ("self.items.all(x, x > 0)", 2 + 3 * (3 + 2) + 1),
+        ("self.items.all(x, x < 0)", 2 + (3 + 2) + 2 + 1),
+        ("self.items.exists(x, x > 0)", 2 + (4 + 2) + 3 + 1),
+        ("self.items.exists_one(x, x > 2)", 2 + 3 * (2 + 1) + 1 + 2),
+        ("self.items.filter(x, x > 2)", 2 + 3 * (2 + 1) + 12 + 1),
+        ("self.items.map(x, x > 2, x + x)", 2 + 3 * (2 + 1) + (11 + 3) + 1),
+        ("self.items.map(x, x + x)", 2 + 3 * (12 + 3) + 1),
+        # an optional is asked whether it has a value, and then made once more
+        ("self.?labels.optMap(x, x)", 2 + 1 + 2 + 1 + 1 + 1),
+        ("any.?nope.optMap(x, x)", 2 + 1 + 1),
+        # lists that are written out are made once
+        ("[[1], [2, 3]]", 0),
+        ("self.name in ['a', 'b', 'web-1']", 2),
+        ("self.count in [1, 2]", 2),
+    ],
+)
+def test_an_evaluation_costs(source: str, cost: int) -> None:
+    meter = Meter(1_000)
+    ENVIRONMENT.compile(source).metered(VALUES, meter)
+    assert 1_000 - meter.left == cost
+
+
+@pytest.mark.parametrize("wanted", ["1", "1.0", "1u", "1.5", "'1'", "'a'", "true", "null", "[1]"])
+@pytest.mark.parametrize("values", ["[1, 2]", "['a', '1']", "[]", "[dyn(1), dyn('a')]"])
+def test_membership_of_what_is_written_out_is_equality(wanted: str, values: str) -> None:
+    assert value_of(f"dyn({wanted}) in {values}") is value_of(f"{values}.exists(x, dyn(x) == dyn({wanted}))")
 
 
 def test_patterns_that_are_made_of_values_cost_what_they_take() -> None:

@@ -12,6 +12,7 @@ from fairlead.cli.audit_options import audit_options, audit_settings
 from fairlead.cli.failures import parsing
 from fairlead.client.kubeconfig import Access, render
 from fairlead.server.audit.auditor import AuditSettings
+from fairlead.server.audit.truncation import Truncation
 from fairlead.server.audit.webhook import AuditWebhookSettings
 
 POLICY = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n"
@@ -78,6 +79,27 @@ def test_the_defaults_are_those_of_kube_apiserver(policy: str) -> None:
 )
 def test_what_cannot_be_is_refused(policy: str, argument: str, text: str) -> None:
     assert text in refusal(policy, "--audit-log-path=a", argument)
+
+
+def test_what_is_told_may_be_truncated(policy: str, webhook: str) -> None:
+    settings = stated(policy, webhook, "--audit-log-path=a")
+    assert settings is not None and settings.webhook is not None
+    assert (settings.truncation, settings.webhook.truncation) == (None, None)
+    of_log = ("--audit-log-truncate-enabled", "--audit-log-truncate-max-event-size=10")
+    of_webhook = ("--audit-webhook-truncate-enabled=true", "--audit-webhook-truncate-max-batch-size=200000")
+    settings = stated(policy, webhook, "--audit-log-path=a", *of_log, *of_webhook)
+    assert settings is not None and settings.webhook is not None
+    assert settings.truncation == Truncation(most_of_batch=10 << 20, most_of_event=10)
+    assert settings.webhook.truncation == Truncation(most_of_batch=200_000, most_of_event=100 << 10)
+
+
+@pytest.mark.parametrize("receiver", ["log", "webhook"])
+def test_truncation_that_cannot_be_is_refused(policy: str, webhook: str, receiver: str) -> None:
+    sizes = [f"--audit-{receiver}-truncate-max-{what}-size={size}" for what, size in (("event", 6), ("batch", 5))]
+    told = " ".join(refusal(policy, webhook, "--audit-log-path=a", *sizes).split())
+    assert f"audit truncate {receiver} max batch size 5, must be greater than max event size (6)" in told
+    told = " ".join(refusal(policy, webhook, "--audit-log-path=a", sizes[0][:-1] + "0").split())
+    assert f"audit truncate {receiver} max event size 0, must be a positive number" in told
 
 
 @pytest.fixture

@@ -60,6 +60,24 @@ def test_nobody_is_promised_more_than_there_is(memory_gi: int, storage_gi: int) 
         assert all(amount.nanos >= 0 for amount in plan(*flags).allocatable.values())
 
 
+@pytest.mark.parametrize(
+    ("ids", "pods", "error"),
+    [
+        (1 << 25, 127, ""),
+        (1 << 25, 128, "kubelet user assigned IDs are not enough to support 128 pods"),
+        (3 << 16, 110, f"kubelet user assigned IDs length {2**32 - (3 << 16)} is not a multiple of {3 << 16}"),
+    ],
+)
+def test_pods_have_no_more_ids_than_there_are(ids: int, pods: int, error: str) -> None:
+    document = {"userNamespaces": {"idsPerPod": ids}, "maxPods": pods}
+    if error:
+        with pytest.raises(StartupError) as refusal:
+            node_plan(configure(document), MACHINE)
+        assert str(refusal.value) == f"create user namespace manager: {error}"
+        document["featureGates"] = {"UserNamespacesSupport": False}
+    node_plan(configure(document), MACHINE)
+
+
 def test_thresholds_can_be_left_out_of_what_is_reserved() -> None:
     """X-15: a flag of former times that kubelet 1.36 still has."""
     assert plan("--experimental-allocatable-ignore-eviction").allocatable["memory"].units == 8 * GI

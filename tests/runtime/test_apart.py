@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 
 import pytest
 
 from fairlead.runtime import clock
 from fairlead.runtime.loops import run, run_virtual
-from fairlead.runtime.offload import offload
+from fairlead.runtime.offload import offload, works_for
 
 
 def test_the_loop_goes_on_while_something_takes_long() -> None:
@@ -39,3 +40,29 @@ def test_what_is_short_and_all_in_virtual_time_is_done_at_once() -> None:
     assert run(main(is_long=False)) == here
     assert run(main(is_long=True)) != here
     assert run_virtual(main(is_long=True)) == here
+
+
+def test_whoever_has_much_to_do_waits_for_himself() -> None:
+    """Nobody waits for the second of many pieces of another user."""
+
+    async def work_of(user: str, *pieces: Callable[[], object]) -> None:
+        works_for(user)
+        await asyncio.gather(*(offload(piece, is_long=True) for piece in pieces))
+
+    async def main() -> None:
+        begun, may_end = threading.Event(), threading.Event()
+
+        def long() -> None:
+            begun.set()
+            may_end.wait(60)
+
+        greedy = asyncio.create_task(work_of("greedy", *[long] * 20))
+        assert await asyncio.to_thread(begun.wait, 60)
+        async with asyncio.timeout(60):
+            await work_of("modest", int)
+            await work_of("", int)  # nor does what is nobody's
+        assert not greedy.done()
+        may_end.set()
+        await greedy
+
+    run(main())

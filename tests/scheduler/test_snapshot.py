@@ -104,3 +104,46 @@ def test_pods_too_long_to_be_worth_remembering_are_decided_about_all_the_same() 
     assert cluster.feasible(second) == set()
     cluster.snapshot.remove("default/a")
     assert cluster.feasible(second) == {"n1"}
+
+
+def test_what_pods_name_and_no_node_has_leaves_nothing() -> None:
+    """Each label and resource that a stranger's pods named had been a column over all nodes, for ever."""
+    cluster = Cluster(node("n1", labels={"zone": "a"}), node("n2"))
+    snapshot = cluster.snapshot
+    for number in range(3):
+        assert cluster.feasible(pod(nodeSelector={f"key-{number}": "x"})) == set()
+    assert cluster.feasible(pod(gpu=1)) == set()
+    assert snapshot.labels("key-1") is snapshot.labels("key-2")
+    assert snapshot.allocatable["test.dev/gpu"] is snapshot.allocatable["example.com/other"]
+    cluster.place(pod("a", gpu=1), "n1")
+    assert snapshot.requested["test.dev/gpu"].sum() == 1
+    snapshot.remove("default/a")
+    assert snapshot.requested["test.dev/gpu"] is snapshot.requested["example.com/other"]
+
+
+def test_a_label_that_comes_and_goes() -> None:
+    cluster = Cluster(node("n1"), node("n2"))
+    selected = pod(nodeSelector={"zone": "a"})
+    assert cluster.feasible(selected) == set()
+    cluster.snapshot.set_node(node("n2", labels={"zone": "a"}))
+    assert cluster.feasible(selected) == {"n2"}
+    cluster.snapshot.set_node(node("n1", labels={"zone": "a"}))
+    cluster.snapshot.set_node(node("n2", labels={"zone": "b"}))
+    assert cluster.feasible(selected) == {"n1"}
+    cluster.snapshot.set_node(node("n1"))
+    cluster.snapshot.remove_node("n2")
+    assert cluster.feasible(selected) == set()
+
+
+def test_values_that_nodes_had_once_are_forgotten() -> None:
+    """Names of nodes that an autoscaler has made, and the times of taints."""
+    cluster = Cluster(node("n1", labels={"tier": "x"}))
+    snapshot = cluster.snapshot
+    for number in range(1000):
+        taint = {"key": "k", "effect": "NoExecute", "timeAdded": f"2026-01-01T00:{number // 60:02}:{number % 60:02}Z"}
+        snapshot.set_node(node("n1", labels={"tier": f"v{number}"}, taints=[taint]))
+        assert cluster.feasible(pod(nodeSelector={"tier": f"v{number}"}, tolerations=[{"operator": "Exists"}])) == {
+            "n1"
+        }
+    assert len(snapshot.labels("tier").values) < 200
+    assert len(snapshot.taints.values) < 200

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, TypeVar
 
 from fairlead.api.builtin import RESOURCES
 from fairlead.api.encoded import Encoded, encoded
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.resources import Resource
+from fairlead.api.selectors import Selector
 from fairlead.client.webhooks import WebhookClient
 from fairlead.server.admission.base import AdmissionPlugin, Attributes, Dependencies, Operation
 from fairlead.server.auth.authorizer import Authorizers
@@ -60,6 +61,10 @@ class World:
             for key in sorted(self._stored)
             if key[0] == resource and (not namespace or key[1] == namespace)
         ]
+
+    async def selected(self, resource: str, namespace: str, selector: Selector) -> Sequence[Encoded]:
+        found = self.each(resource, namespace)
+        return [entry for entry in found if selector.matches(entry.metadata().get("labels") or {})]
 
     def resource_of(self, group: str, version: str, kind: str) -> Resource | None:
         wanted = (group, version, kind)

@@ -20,6 +20,7 @@ from fairlead.server.audit import auditor, policy_file
 from fairlead.server.audit import webhook as webhook_module
 from fairlead.server.audit.auditor import AuditSettings
 from fairlead.server.audit.event import Stage
+from fairlead.server.audit.truncation import Truncation
 from fairlead.server.audit.webhook import AuditWebhook, AuditWebhookSettings, Mode
 from fairlead.server.metrics.audit import AuditMetrics
 from tests.server.audit_world import a_request
@@ -69,9 +70,11 @@ def collector(tmp_path: Path) -> Iterator[Collector]:
 
 
 @contextmanager
-def auditing(collector: Collector, path: str = "", **webhook: Any) -> Iterator[Server]:
+def auditing(
+    collector: Collector, path: str = "", of_log: Truncation | None = None, **webhook: Any
+) -> Iterator[Server]:
     settings = AuditWebhookSettings(collector.kubeconfig, **webhook)
-    server = Server(audit=AuditSettings(policy_file.parse(POLICY), path, webhook=settings))
+    server = Server(audit=AuditSettings(policy_file.parse(POLICY), path, webhook=settings, truncation=of_log))
     server.start()
     try:
         yield server
@@ -102,6 +105,51 @@ def test_a_full_batch_is_sent_at_once_as_a_list(collector: Collector, tmp_path: 
         assert [event["auditID"] for event in found["items"]] == [ids[0], ids[0], ids[1], ids[1]]
         assert [event["stage"] for event in found["items"][:2]] == ["RequestReceived", "ResponseComplete"]
         assert "kind" not in found["items"][0] and found["items"][1]["responseObject"]["kind"] == "ConfigMap"
+
+
+def test_each_receiver_is_told_what_is_not_too_large_for_it(collector: Collector, tmp_path: Path) -> None:
+    log = tmp_path / "audit.log"
+    of_webhook = Truncation(most_of_event=2_000)
+    with auditing(
+        collector, str(log), Truncation(most_of_event=8_000), mode=Mode.BLOCKING_STRICT, truncation=of_webhook
+    ) as server:
+
+        def written(audit_id: str, stages: int) -> list[Obj]:
+            found: list[Obj] = []
+
+            def is_there() -> bool:
+                lines = [json.loads(line) for line in log.read_text().splitlines()]
+                found[:] = [event for event in lines if event["auditID"] == audit_id]
+                return len(found) == stages
+
+            server.soon(is_there)
+            return found
+
+        small = create(server, "a").headers["audit-id"]
+        body = {"metadata": {"name": "b"}, "data": {"k": "v" * 3_000}}
+        large = server.ask("POST", CONFIG_MAPS, body).headers["audit-id"]
+        _, told = [event for event in collector.events() if event["auditID"] == small]
+        assert told["responseObject"] == written(small, 2)[-1]["responseObject"]
+        _, told = [event for event in collector.events() if event["auditID"] == large]
+        assert told["annotations"]["audit.k8s.io/truncated"] == "true"
+        assert not {"requestObject", "responseObject"} & told.keys() and told["responseStatus"]["code"] == 201
+        kept = written(large, 2)[-1]
+        assert kept["requestObject"]["data"] == body["data"] and "audit.k8s.io/truncated" not in kept["annotations"]
+
+        reply = server.ask("GET", f"{CONFIG_MAPS}/b?pretty={'x' * 3_000}")  # too large without objects
+        assert reply.code == 200
+        assert len(written(reply.headers["audit-id"], 2)) == 2
+        assert not collector.stages(reply.headers["audit-id"])
+        assert metric(server, 'apiserver_audit_error_total{plugin="truncate"}') == 2
+
+
+def test_a_batch_is_not_larger_than_it_may_be(collector: Collector) -> None:
+    truncation = Truncation(most_of_batch=3_000, most_of_event=3_000)
+    with auditing(collector, most_wait_seconds=LONG, throttle=None, truncation=truncation) as server:
+        for name in "abcdef":
+            create(server, name)
+        server.soon(lambda: len(collector.lists) > 1)
+        assert all(len(json.dumps(found["items"], separators=(",", ":"))) <= 3_000 for found in collector.lists)
 
 
 def test_a_batch_that_does_not_fill_is_sent_after_a_while(collector: Collector) -> None:

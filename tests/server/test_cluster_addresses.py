@@ -72,6 +72,56 @@ def test_the_service_network_is_an_object_and_ready() -> None:
     run_virtual(main())
 
 
+UNLABELLED = {"metadata": {"labels": {"ipaddress.kubernetes.io/managed-by": None}}}
+
+
+def test_an_object_that_is_no_longer_labelled_goes_with_its_service() -> None:
+    async def main() -> None:
+        async with RegistryApi() as api:
+            await api.create(SERVICES, service("web", clusterIP="10.0.0.7"), "default")
+            await asyncio.sleep(1)
+            await api.patch(IP_ADDRESSES, "10.0.0.7", "", UNLABELLED)
+            await api.delete(SERVICES, "web", "default")
+            assert await given_out(api) == {"10.0.0.1": "default/kubernetes"}
+            await api.create(SERVICES, service("next", clusterIP="10.0.0.7"), "default")  # the address is free again
+
+    run_virtual(main())
+
+
+def test_an_object_that_is_no_longer_labelled_is_made_anew_after_a_while() -> None:
+    async def main() -> None:
+        async with RegistryApi() as api:
+            await api.create(SERVICES, service("web", clusterIP="10.0.0.7"), "default")
+            await asyncio.sleep(1)
+            before = (await api.get(IP_ADDRESSES, "10.0.0.7")).obj()
+            for _ in range(3):
+                await api.patch(IP_ADDRESSES, "10.0.0.7", "", UNLABELLED)
+            await asyncio.sleep(200)
+            again = (await api.get(IP_ADDRESSES, "10.0.0.7")).obj()
+            assert again["metadata"]["labels"] == before["metadata"]["labels"]
+            assert again["metadata"]["uid"] != before["metadata"]["uid"] and again["spec"] == before["spec"]
+
+    run_virtual(main())
+
+
+def test_who_always_makes_them_wrong_makes_no_haste_of_it() -> None:
+    """A webhook or a policy may take the label off whatever is made."""
+
+    async def main() -> None:
+        async with RegistryApi() as api:
+            await api.create(SERVICES, service("web", clusterIP="10.0.0.7"), "default")
+            made = set[str]()
+            for _ in range(3_600):
+                await asyncio.sleep(1)
+                meta = (await api.get(IP_ADDRESSES, "10.0.0.7")).obj()["metadata"]
+                made.add(meta["uid"])
+                if "ipaddress.kubernetes.io/managed-by" in meta["labels"]:
+                    await api.patch(IP_ADDRESSES, "10.0.0.7", "", UNLABELLED)
+            assert 10 < len(made) <= 21
+
+    run_virtual(main())
+
+
 def test_an_address_of_somebody_else_is_left_alone() -> None:
     async def main() -> None:
         async with RegistryApi() as api:

@@ -176,6 +176,20 @@ def test_exit_codes_and_families_are_compared_by_sets(server: Server) -> None:
     check_status(reply, 422, "Invalid")
 
 
+def test_very_many_ports_are_not_compared_with_each_other_for_a_node_port(server: Server) -> None:
+    ports = [{"name": f"p{number}", "port": number} for number in range(1, 60_000)]
+    spec = {"type": "NodePort", "ports": ports}
+    reply = server.ask("POST", "/api/v1/namespaces/default/services", {"metadata": {"name": "x"}, "spec": spec})
+    assert "range is full" in check_status(reply, 500, "InternalError")
+    siblings = [{"name": name, "port": 53, "protocol": name.upper()} for name in ("udp", "tcp")]
+    siblings[1]["nodePort"] = 30_053
+    spec = {"type": "NodePort", "ports": siblings}
+    reply = server.ask(
+        "POST", "/api/v1/namespaces/default/services?dryRun=All", {"metadata": {"name": "y"}, "spec": spec}
+    )
+    assert [port["nodePort"] for port in reply.obj["spec"]["ports"]] == [30_053, 30_053]
+
+
 def test_the_keys_of_a_list_map_are_compared_by_sets(server: Server) -> None:
     keys = [f"k{number}" for number in range(20_000)]
     fields = {key: {"type": "string"} for key in keys}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import tracemalloc
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import pytest
@@ -318,6 +320,37 @@ def test_reviews_answer_as_requests_are_judged() -> None:
         assert await review(server, JANE, "SelfSubjectAccessReview", path) == {"allowed": False}
         with pytest.raises(Forbidden):
             await review(server, JANE, "SubjectAccessReview", spec | {"user": "joe"})
+
+    within(steps)
+
+
+def test_of_users_in_very_many_groups_nothing_is_kept() -> None:
+    """Whoever may ask about others names as many groups as a body has room for, each time others."""
+
+    async def steps(server: Server) -> None:
+        await give(server, {"kind": "Group", "name": "g-5-9999"}, [rule("get", "pods")])
+        tracemalloc.start()
+        try:
+            for number in range(20):
+                groups = tuple(f"g-{number}-{group}" for group in range(10_000))
+                who = User("joe", groups)
+                assert may(server, who, "get", "pods") is (number == 5)
+            del who, groups
+            assert tracemalloc.get_traced_memory()[0] < 5 << 20
+        finally:
+            tracemalloc.stop()
+
+    within(steps)
+
+
+def test_another_credential_of_the_same_user_may_the_same() -> None:
+    async def steps(server: Server) -> None:
+        await give(server, user("jane"), [rule("get", "pods")])
+        for number in range(3):
+            who = replace(JANE, extra=(("authentication.kubernetes.io/credential-id", (str(number),)),))
+            assert may(server, who, "get", "pods")
+        await server.api.delete(row(server, "RoleBinding"), "x", "default")
+        assert not may(server, who, "get", "pods")
 
     within(steps)
 

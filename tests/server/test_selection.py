@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -105,6 +106,25 @@ def test_each_field_can_be_selected_by(resource: Resource, field: str, unset: st
         is_, is_not = selecting(resource, Term(field, value)), selecting(resource, Term(field, value, is_negated=True))
         assert (is_.includes(without), is_not.includes(without)) == (value == unset, value != unset)
         assert (is_.includes(with_it), is_not.includes(with_it)) == (value == shown, value != shown)
+
+
+def test_thousands_of_terms_look_at_an_object_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = 0
+    field = Entry.field
+
+    def looked(self: Entry, name: str, read: Callable[[Obj], str]) -> str:
+        nonlocal looks
+        looks += 1
+        return field(self, name, read)
+
+    monkeypatch.setattr(Entry, "field", looked)
+    found = entry({"spec": {"nodeName": "v"}})
+    others = [Term("spec.nodeName", f"w{number}", is_negated=True) for number in range(3000)]
+    assert selecting(builtin.PODS, *others).includes(found)
+    assert selecting(builtin.PODS, *others, *[Term("spec.nodeName", "v")] * 3000).includes(found)
+    assert not selecting(builtin.PODS, Term("spec.nodeName", "v"), Term("spec.nodeName", "w")).includes(found)
+    assert not selecting(builtin.PODS, Term("spec.nodeName", "v"), Term("spec.nodeName", "v", True)).includes(found)
+    assert looks < 10
 
 
 def test_no_field_is_left_out() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import http.client
 import json
 import socket
@@ -98,6 +99,35 @@ def test_clients_that_do_not_read_what_a_watch_begins_with_hold_a_few_megabytes(
         assert tracemalloc.get_traced_memory()[0] < 20 * (4 << 20)
         for client in clients:
             client.shutdown(socket.SHUT_RDWR)
+
+
+def test_an_idle_watch_holds_little(server: Server) -> None:
+    """Thousands of clients watch what hardly ever changes."""
+    asked = asking("/api/v1/namespaces/default/secrets?watch=1&allowWatchBookmarks=true")
+    count = 100
+    with ExitStack() as stack:
+        for client in [stack.enter_context(server.raw(asked)) for _ in range(10)]:
+            assert client.recv(9) == b"HTTP/1.1 "
+        server.soon(lambda: server.watchers("secrets") == 10)
+        tracemalloc.start()
+        stack.callback(tracemalloc.stop)
+        clients = [stack.enter_context(server.raw(asked)) for _ in range(count)]
+        for client in clients:
+            assert client.recv(9) == b"HTTP/1.1 "
+        server.soon(lambda: server.watchers("secrets") == count + 10)
+        assert server.ask("GET", f"{CONFIG_MAPS}?limit=1").code == 200
+        gc.collect()
+        assert tracemalloc.get_traced_memory()[0] < count * (15 << 10)
+    server.soon(lambda: server.watchers("secrets") == 0)
+
+
+def test_a_watch_with_a_body_is_released_when_its_client_goes(server: Server) -> None:
+    """Nobody reads the body, and it does not keep the end of the connection from being seen."""
+    path = "/api/v1/namespaces/default/secrets?watch=1"
+    head = f"GET {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000000\r\n\r\n"
+    with server.raw(head.encode() + b"x" * 500_000):
+        server.soon(lambda: server.watchers("secrets") == 1)
+    server.soon(lambda: server.watchers("secrets") == 0)
 
 
 def lines_of(client: socket.socket) -> Iterator[Obj]:

@@ -300,6 +300,35 @@ def test_parameters_come_from_the_objects_that_a_binding_names() -> None:
     within(steps)
 
 
+def test_parameters_are_looked_for_among_many_and_large_objects_while_others_get_their_turn() -> None:
+    async def steps(world: World) -> None:
+        for number in range(64):
+            await world.create({"k": "a" * 200_000}, f"large-{number}")
+        await world.create({}, "limit", labels={"role": "limit"})
+
+        async def turns_of(made: Awaitable[Any]) -> int:
+            turns = 0
+
+            async def count() -> None:
+                nonlocal turns
+                while True:
+                    turns += 1
+                    await asyncio.sleep(0)
+
+            counting = asyncio.create_task(count())
+            await made
+            counting.cancel()
+            return turns
+
+        without = await turns_of(world.create({}, "x"))
+        kind = {"apiVersion": "v1", "kind": "ConfigMap"}
+        await world.policy("params.metadata.name == 'limit'", paramKind=kind)
+        await world.bind(paramRef={"selector": {"matchLabels": {"role": "limit"}}, "parameterNotFoundAction": "Deny"})
+        assert await turns_of(world.create({}, "y")) >= without + 5
+
+    within(steps)
+
+
 def test_nobody_is_locked_out_of_the_policies_themselves() -> None:
     async def steps(world: World) -> None:
         await world.policy("false", rule=ANYTHING)
@@ -404,6 +433,25 @@ def test_a_policy_has_a_budget_and_its_failure_policy_says_what_is_beyond_it(spe
             await made
         assert annotations_of(audit) == {}
         await world.refusal(world.create({"s": "short"}, "y"))
+
+    within(steps)
+
+
+def test_what_is_asked_beside_what_decides_is_paid_as_well() -> None:
+    """All match conditions are asked though one does not hold, and all messages though everything holds."""
+
+    async def steps(world: World) -> None:
+        conditions = [{"name": f"c{at}", "expression": COSTLY} for at in range(3)]
+        await world.policy("true", matchConditions=[{"name": "no", "expression": "false"}, *conditions])
+        await world.bind()
+        assert await world.refusal(world.create({"s": LONG})) == PREFIX + EXHAUSTED
+        patch: Obj = {"spec": {"matchConditions": conditions[:2]}}
+        await world.api.patch(world.row("ValidatingAdmissionPolicy"), "p", "", patch)
+        await world.create({"s": LONG})
+        patch = {"spec": {"validations": [{"expression": "true", "messageExpression": f"string({COSTLY})"}] * 12}}
+        await world.api.patch(world.row("ValidatingAdmissionPolicy"), "p", "", patch)
+        text = await world.refusal(world.create({"s": LONG}, "y"))
+        assert text == PREFIX.replace('"x"', '"y"') + f"failed messageExpression: {EXHAUSTED}"
 
     within(steps)
 
@@ -525,6 +573,27 @@ class Endless:
                 Budget(POLICY_BUDGET, until).value(self._program, {})
         finally:
             self.ended.set()
+
+
+def test_nobody_waits_for_the_end_of_what_takes_another_user_long() -> None:
+    """Neither for what is going on, nor for what this user has given before."""
+
+    async def run() -> None:
+        greedy, others = [Endless() for _ in range(3)], [Endless() for _ in range(3)]
+        asking = [asyncio.create_task(RequestTime("greedy").evaluate(endless, is_long=True)) for endless in greedy]
+        assert await asyncio.to_thread(greedy[0].begun.wait, 30)
+        asking += [
+            asyncio.create_task(RequestTime(f"user-{number}").evaluate(endless, is_long=True))
+            for number, endless in enumerate(others)
+        ]
+        for endless in others:
+            assert await asyncio.to_thread(endless.begun.wait, 5)
+        assert not greedy[1].begun.is_set()
+        for endless in greedy + others:
+            endless.ended.set()
+        await asyncio.gather(*asking)
+
+    asyncio.run(run())
 
 
 def test_an_evaluation_ends_with_its_request() -> None:

@@ -17,6 +17,7 @@ from fairlead.api.verbs import EventType, WatchQuery
 from fairlead.cli.inputs import node_objects
 from fairlead.client.informer import Informers
 from fairlead.compose import Cluster, Settings, components, simulation
+from fairlead.node.pod_lifecycle import PodRun
 from fairlead.runtime import rng
 from fairlead.runtime.clock import now, parse_timestamp
 from fairlead.runtime.loops import run_virtual
@@ -215,6 +216,22 @@ def test_a_deleted_pod_is_gone_when_its_node_has_stopped_it() -> None:
         await api.delete(PODS, "p", "default")
         await asyncio.sleep(1)
         assert api.registry.find("pods", "p", "default") is None
+
+    simulated(1, check)
+
+
+def test_nothing_is_left_of_a_pod_whose_node_went_first() -> None:
+    """An autoscaler takes nodes away, and the collector their pods a while later."""
+
+    async def check(api: UserApi, informers: Informers) -> None:
+        await api.create(PODS, pod("p"), "default")
+        await asyncio.sleep(5)
+        assert await phase(api, "p") == ("Running", "")
+        await api.delete(NODES, "node-1")
+        await asyncio.sleep(120)
+        assert api.registry.find("pods", "p", "default") is None
+        gc.collect()
+        assert not [run for run in gc.get_objects() if isinstance(run, PodRun) and run.key == "default/p"]
 
     simulated(1, check)
 

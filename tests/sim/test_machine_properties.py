@@ -10,7 +10,9 @@ from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
 from fairlead.api.pods import Pod
 from fairlead.node.configuration.load import configure
+from fairlead.node.configuration.settings import KubeletConfiguration
 from fairlead.node.eviction.signals import Signal
+from fairlead.node.log_rotation import LogPolicy
 from fairlead.sim.machine.hardware import hardware_of
 from fairlead.sim.machine.load import read_at
 from fairlead.sim.machine.machine import MOST_KILLS, SimulatedMachine
@@ -56,7 +58,9 @@ def pod(number: int, memory: str) -> MachinePod:
         "spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"memory": "256Mi"}}}]},
     }
     made = msgspec.json.decode(msgspec.json.encode(manifest), type=Pod)
-    return MachinePod(made, pod_usage(made), {"c": BEGAN}, frozenset(), lambda key: made)
+    return MachinePod(
+        made, pod_usage(made), {"c": BEGAN}, frozenset(), lambda key: made, LogPolicy.of(KubeletConfiguration())
+    )
 
 
 def is_out_of_memory(of: SimulatedMachine, now: float) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import shutil
 import signal
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from fairlead.sim.machine.rotated_logs import PACKED
 from fairlead.verify import player as players
 from fairlead.verify.player import NoPlayer, player
 
@@ -116,6 +118,17 @@ def test_logs_are_printed(play: Callable[..., Playing]) -> None:
     lines = playing.process.stdout.read().splitlines()
     assert len(lines) == 10
     assert {len(line) for line in lines} == {1000 - 46 - 1}  # with the keeper's prefix and the newline it is 1000
+
+
+def test_logs_are_packed_as_a_prediction_has_it(play: Callable[..., Playing]) -> None:
+    playing = play("age logs - 0 2000000", "end 1 0")
+    assert playing.process.stdout is not None
+    log = b"".join(
+        b"2026-11-28T04:05:%02d.%09d+00:00 stdout F %s" % (number // 60, hash(line) % 10**9, line)
+        for number, line in enumerate(playing.process.stdout)
+    )
+    assert len(log) > 1_900_000
+    assert abs(len(gzip.compress(log, 6)) / len(log) - PACKED) < 0.01
 
 
 def test_it_ends_as_planned(play: Callable[..., Playing]) -> None:

@@ -56,13 +56,13 @@ def alone() -> Iterator[None]:
 
 
 def _leftovers() -> list[str]:
-    """Of a workload: mounts, cgroups, loop devices, files but the lock."""
+    """Of a workload: mounts, cgroups, loop devices, files."""
     found = [str(point) for point in linux.mount_points(ROOT)]
     found += [str(path) for root in hierarchies().roots if (path := root / cgroup_of(ROOT).strip("/")).exists()]
     for backing in Path("/sys/block").glob("loop*/loop/backing_file"):
         if str(ROOT) in backing.read_text():
             found.append(str(backing))
-    return found + ([str(path) for path in ROOT.iterdir() if path.name != "agent.lock"] if ROOT.exists() else [])
+    return found + ([str(path) for path in ROOT.iterdir()] if ROOT.exists() else [])
 
 
 def _begin(*arguments: str | Path) -> subprocess.Popen[str]:

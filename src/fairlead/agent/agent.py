@@ -34,13 +34,13 @@ from fairlead.agent.network_seam import NetworkFailed
 from fairlead.agent.node_object import NodeIdentity, NodeObject
 from fairlead.agent.pods.apparmor import is_enabled
 from fairlead.agent.pods.events import PodEvents
-from fairlead.agent.pods.log_rotation import LogPolicy, LogRotation
+from fairlead.agent.pods.log_rotation import LogRotation
 from fairlead.agent.pods.node_pods import NodePods
 from fairlead.agent.pods.place import PODS as POD_FOLDERS
 from fairlead.agent.pods.place import Place
 from fairlead.agent.pods.sources import Sources
 from fairlead.agent.pods.streams import RealPodStreams
-from fairlead.agent.pods.user_ranges import IDS_PER_POD, UserRanges
+from fairlead.agent.pods.user_ranges import UserRanges
 from fairlead.agent.pods.worker import PodWorker
 from fairlead.agent.reclaiming import Reclaimer
 from fairlead.agent.runtime_choice import Ground, Runtimes
@@ -71,11 +71,13 @@ from fairlead.node.eviction.manager import MONITORING_SECONDS
 from fairlead.node.eviction.settings import EvictionSettings, eviction_settings
 from fairlead.node.eviction.signals import Signal
 from fairlead.node.image_collection import COLLECTION_SECONDS, ImagePolicy
+from fairlead.node.log_rotation import LogPolicy
 from fairlead.node.oom import EXEMPT
 from fairlead.node.plan import NodeEvent, class_cgroups, node_plan
 from fairlead.node.startup import start_settings
 from fairlead.node.stats.measurements import NodeMeasurements
 from fairlead.node.sysctls import pattern_problem
+from fairlead.node.user_ids import ids_per_pod
 
 if TYPE_CHECKING:
     from fairlead.agent.kubelet_api.kept_certificate import KeptCertificate
@@ -213,7 +215,7 @@ class NodeAgent:
                 frequencies = config.node_status_update_frequency, config.node_status_report_frequency
                 group.create_task(node.run(*frequencies), name="node status")
                 if self._serving is not None:
-                    streams = RealPodStreams(worker, place, self._document, self._measured)
+                    streams = RealPodStreams(worker, place, self._document, self._measured, evictions.counts)
                     group.create_task(self._serve(self._serving, streams))
                 await nodes.synced()
                 await services.synced()
@@ -301,9 +303,7 @@ class NodeAgent:
             sources=Sources(self._api),
             claims=Claims(self._api, self._identity.name),
             services=lambda: services,
-            users=UserRanges(
-                self._root / POD_FOLDERS, config.max_pods, config.user_namespace_ids_per_pod or IDS_PER_POD
-            ),
+            users=UserRanges(self._root / POD_FOLDERS, config.max_pods, ids_per_pod(config)),
             events=PodEvents(self._recorder, config.event_record_qps, config.event_burst),
             configured=self._configured,
             host=self._container_host(),

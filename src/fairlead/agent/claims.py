@@ -8,7 +8,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +16,7 @@ import msgspec
 
 from fairlead.agent.cgroups.machine import Cgroups
 
-_LOCK: Final = "agent.lock"
+LOCK: Final = "agent.lock"
 _CLAIMS: Final = "cgroups.json"
 
 
@@ -26,16 +26,40 @@ class InUse(Exception):
 
 @contextmanager
 def held(root: Path) -> Iterator[None]:
-    """Nobody else works in the folder while the block runs; InUse if somebody does."""
-    root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor = os.open(root / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    """Nobody else works in the folder while the block runs; InUse if somebody does.
+
+    Where nothing else is left the lock goes too, and a folder that was not there before.
+    """
+    was_there, descriptor = root.exists(), _locked(root)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InUse(f"a node agent runs with {root} already; stop it, or choose another folder") from None
         yield
     finally:
+        with suppress(OSError):
+            if [path.name for path in root.iterdir()] == [LOCK]:
+                (root / LOCK).unlink()
+                if not was_there:
+                    root.rmdir()
+        os.close(descriptor)
+
+
+def _locked(root: Path) -> int:
+    """Of a file that is still there: whoever had it before may have removed it."""
+    while True:
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            descriptor = os.open(root / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError:
+            continue
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(descriptor), (root / LOCK).stat()):
+                    return descriptor
+        except BaseException as error:
+            os.close(descriptor)
+            if isinstance(error, BlockingIOError):
+                raise InUse(f"a node agent runs with {root} already; stop it, or choose another folder") from None
+            raise
         os.close(descriptor)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
@@ -62,6 +63,8 @@ class Evictions:
         self._notices = notices
         self._settings, self._worker, self._measurer = settings, worker, measurer
         self._reclaimer, self._pressed, self._tell = reclaimer, pressed, tell
+        #: Of pods, by signal, since the start.
+        self.counts: Counter[str] = Counter()
         self._state = EvictionState()
         self._doomed: frozenset[str] = frozenset()  # uids of those that the last pass has ended
         self._wait_until = 0.0
@@ -140,5 +143,6 @@ class Evictions:
         real = self._worker.real_pod(uid)
         if real is None or not self._worker.evict(uid, kill):
             return False
+        self.counts[eviction.signal] += 1
         real.place.events.evicted(real.pod, eviction.message, {**(eviction.annotations or {}), **evidence})
         return True

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from fairlead.agent import linux
 from fairlead.agent.cgroups.hierarchies import hierarchies
 from fairlead.agent.cgroups.machine import Cgroups
-from fairlead.agent.claims import claimed, held
+from fairlead.agent.claims import LOCK, claimed, held
 from fairlead.agent.network.reset import reset as reset_network
 from fairlead.agent.network.settings import NetworkSettings
 from fairlead.agent.network_choice import FOLDER
@@ -25,7 +25,7 @@ from fairlead.runtime.loops import run
 #: What an agent makes in its folder, images apart.
 _OWN: Final = (
     *("containers", "sandboxes", "state", "pods", "logs", "last-words", "volumes", "static-pods", "pki"),
-    *("boot-id", "cri-endpoint", "cgroups.json", "agent.lock", "limits.json", "probe"),
+    *("boot-id", "cri-endpoint", "cgroups.json", LOCK, "limits.json", "probe"),
 )
 #: How long processes that were killed may take to be gone: ten seconds.
 _MOST_TRIES: Final = 200

@@ -86,7 +86,8 @@ def label_test(requirement: NodeSelectorRequirement) -> LabelTest:
     count = _NUMBER_OF_VALUES.get(requirement.operator)
     if test is None or (count is not None and not count(len(values))):
         return _never
-    return lambda value: test(value, values)
+    among = frozenset(values) if requirement.operator in ("In", "NotIn") else values
+    return lambda value: test(value, among)
 
 
 def field_test(requirement: NodeSelectorRequirement) -> LabelTest:

@@ -66,6 +66,27 @@ class Requirement:
         return _WRITTEN[self.operator].format(key=self.key, values=",".join(sorted(self.values)))
 
 
+#: What labels meet that are not there.
+_BARRING: Final = frozenset({"NotIn", "DoesNotExist"})
+
+
+def _together(name: str, values: frozenset[str], more: frozenset[str]) -> frozenset[str]:
+    """The values of one requirement that means what two of the same operator mean. Whoever has a selector of thousands
+    asks no more of each object than of its labels."""
+    match name:
+        case "In":
+            return values & more
+        case "NotIn":
+            return values | more
+        case "Gt" | "Lt":
+            numbers = {text: known_int(text) for text in values | more}
+            if None in numbers.values():  # which nothing meets
+                return frozenset(text for text, number in numbers.items() if number is None)
+            choose = max if name == "Gt" else min
+            return frozenset({choose(numbers, key=lambda text: numbers[text] or 0)})
+    return values
+
+
 _WRITTEN: Final = {
     Operator.IN: "{key} in ({values})",
     Operator.NOT_IN: "{key} notin ({values})",
@@ -86,17 +107,25 @@ class Selector:
     requirements: tuple[Requirement, ...] = ()
     selects_nothing: bool = False
     _exact: tuple[tuple[str, str], ...] = field(init=False, repr=False, compare=False)
-    _rest: tuple[tuple[str, LabelTest, Collection[str]], ...] = field(init=False, repr=False, compare=False)
+    #: What a label must meet that has to be there, and what it must meet if it is there.
+    _needed: tuple[tuple[str, LabelTest, Collection[str]], ...] = field(init=False, repr=False, compare=False)
+    _barred: dict[str, tuple[tuple[LabelTest, Collection[str]], ...]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        exact = tuple((part.key, part.values[0]) for part in self.requirements if part.operator in _EXACT)
-        rest = tuple(
-            (part.key, OPERATORS[_MEANING[part.operator]], frozenset(part.values))
-            for part in self.requirements
-            if part.operator not in _EXACT
-        )
-        object.__setattr__(self, "_exact", exact)
-        object.__setattr__(self, "_rest", rest)
+        exact = dict.fromkeys((part.key, part.values[0]) for part in self.requirements if part.operator in _EXACT)
+        rest: dict[tuple[str, str], frozenset[str]] = {}
+        for part in self.requirements:
+            if part.operator not in _EXACT:
+                key, values = (part.key, _MEANING[part.operator]), frozenset(part.values)
+                rest[key] = _together(key[1], rest[key], values) if key in rest else values
+        needed = tuple((key, OPERATORS[name], values) for (key, name), values in rest.items() if name not in _BARRING)
+        barred: dict[str, tuple[tuple[LabelTest, Collection[str]], ...]] = {}
+        for (label, name), values in rest.items():
+            if name in _BARRING:
+                barred[label] = (*barred.get(label, ()), (OPERATORS[name], values))
+        object.__setattr__(self, "_exact", tuple(exact))
+        object.__setattr__(self, "_needed", needed)
+        object.__setattr__(self, "_barred", barred)
 
     @classmethod
     def of(cls, requirements: Iterable[Requirement]) -> Selector:
@@ -111,9 +140,14 @@ class Selector:
         for key, value in self._exact:
             if labels.get(key) != value:
                 return False
-        for key, test, values in self._rest:
+        for key, test, values in self._needed:
             if not test(labels.get(key), values):
                 return False
+        barred = self._barred
+        for key in barred if len(barred) < len(labels) else labels:
+            for test, values in barred.get(key, ()):
+                if not test(labels.get(key), values):
+                    return False
         return not self.selects_nothing
 
     def exact(self, key: str) -> str | None:

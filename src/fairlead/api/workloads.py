@@ -15,7 +15,7 @@ from fairlead.api.meta import Condition, Object, View, WrittenView
 from fairlead.api.objects import Obj
 
 _NO_TEMPLATE: Final = msgspec.Raw(b"{}")
-_decode = msgspec.json.Decoder(dict).decode
+_decode = msgspec.json.Decoder(dict, float_hook=float).decode
 
 
 def shown() -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -18,6 +18,8 @@ from fairlead.api.podresources import pod_limits, pod_requests
 from fairlead.api.quantity import Quantity, parse
 from fairlead.api.scheduling import Pod
 from fairlead.arbitrator.objects import GATE, GRANTED
+
+T = TypeVar("T")
 
 #: What one pod requests, or is limited to, in whole numbers (cpu in milli), sorted by name.
 RequestVector: TypeAlias = tuple[tuple[str, int], ...]
@@ -60,7 +62,7 @@ class Accounting:
     """All namespaces, and the capacity that is divided among them."""
 
     def __init__(self) -> None:
-        self.accounts: dict[str, NamespaceAccount] = {}
+        self._accounts: dict[str, NamespaceAccount] = {}
         #: What the open nodes offer, and what of it is held.
         self.capacity: dict[str, int] = {}
         self.occupied: dict[str, int] = {}
@@ -113,7 +115,7 @@ class Accounting:
 
     def account(self, namespace: str) -> NamespaceAccount:
         """The namespace's account, read-only; an empty one if it has no pods."""
-        return self.accounts.get(namespace, _EMPTY)
+        return self._accounts.get(namespace, _EMPTY)
 
     def vector(self, pod: Pod) -> RequestVector:
         """The request vector that the pod is counted by."""
@@ -180,20 +182,25 @@ class Accounting:
             self.version += 1
 
     def _count(self, entry: _Entry, sign: int) -> None:
-        account = self.accounts.setdefault(entry.namespace, NamespaceAccount())
+        account = self._accounts.setdefault(entry.namespace, NamespaceAccount())
         if not entry.is_leaving:
             _add(account.asked, entry.vector, sign)
         if entry.is_held:
             _add(account.held, entry.vector, sign)
             if entry.is_leaving:
                 _add(account.leaving, entry.vector, sign)
-            _add(self._held_on.setdefault(entry.node, {}), entry.vector, sign)
+            held_on = self._held_on.setdefault(entry.node, {})
+            _add(held_on, entry.vector, sign)
+            if not held_on:
+                del self._held_on[entry.node]
             if not entry.node or entry.node in self._offered:
                 self._occupy(dict(entry.vector), sign)
+        if not (account.asked or account.held):
+            del self._accounts[entry.namespace]
 
     def _occupy(self, amounts: Mapping[str, int], sign: int) -> None:
         for name, amount in amounts.items():
-            self.occupied[name] = self.occupied.get(name, 0) + sign * amount
+            _add(self.occupied, name, sign * amount)
 
     # --- nodes ------------------------------------------------------------------------------------------------------
 
@@ -287,12 +294,12 @@ def has_foreign_gate(pod: Pod) -> bool:
     return any(gate.name != GATE for gate in pod.spec.scheduling_gates or ())
 
 
-def _add(counts: dict[RequestVector, int], vector: RequestVector, sign: int) -> None:
-    left = counts.get(vector, 0) + sign
+def _add(counts: dict[T, int], what: T, count: int) -> None:
+    left = counts.get(what, 0) + count
     if left:
-        counts[vector] = left
+        counts[what] = left
     else:
-        counts.pop(vector, None)
+        counts.pop(what, None)
 
 
 def _allocatable(node: Node) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""What every namespace deserves and may use now: a pure function of the configuration, the requests and what is held.
+"""What every namespace deserves and may use now, of the configuration, the requests and what is held alone.
 
 The tree is that of the ConsumerGroups. Pods of different sizes are separate parts of a namespace's claim, so that a
 resource that runs out stops only the pods that need it.
@@ -17,14 +17,17 @@ from fairlead.arbitrator.policy_inputs import PolicyInputs
 from fairlead.fairshare.claims import Claim, Share, Surplus
 from fairlead.fairshare.rounding import rounded
 from fairlead.fairshare.tree import ShareGroup, tree_shares
+from fairlead.runtime.offload import offload
 
 #: A namespace and a group may have the same name.
 _ROOT, _NAMESPACE, _GROUP = "cluster", "namespace/", "group/"
+#: Shares of so many namespaces, groups and sizes of pods take some 50 ms.
+_MANY: Final = 500
 _NOTHING: Final[Mapping[str, Mapping[str, str]]] = {}
 _NOBODY: Final[Mapping[str, Mapping[RequestVector, int]]] = {}
 
 
-def divide_cluster(
+async def divide_cluster(
     consumers: Iterable[Consumer],
     groups: Iterable[ConsumerGroup],
     policy: PolicySpec,
@@ -34,9 +37,11 @@ def divide_cluster(
 ) -> Division:
     """The outcome of every namespace that has a Consumer, and of every group. `quotas`: what the ResourceQuotas of a
     namespace allow altogether; `stuck`: how many of its pods fit on no node whatever is evicted.
+
+    Shares of many are worked out beside the loop; what is held is read again then.
     """
     line = sorted(consumers, key=lambda consumer: consumer.metadata.namespace)
-    return _Cycle(PolicyInputs(line, groups, policy, accounting.capacity, quotas), accounting, stuck).run()
+    return await _Cycle(PolicyInputs(line, groups, policy, accounting.capacity, quotas), accounting, stuck).run()
 
 
 class _Cycle:
@@ -48,9 +53,12 @@ class _Cycle:
         self._inputs, self._accounting, self._stuck = inputs, accounting, stuck
         self._is_apart = inputs.policy.policy == "proportion"
 
-    def run(self) -> Division:
-        inputs, found = self._inputs, self._shares()
+    async def run(self) -> Division:
+        inputs, tree = self._inputs, self._tree()
         names = [consumer.metadata.namespace for consumer in inputs.consumers]
+        parts = sum(len(self._accounting.account(name).asked) for name in names)
+        is_long = len(names) + len(inputs.groups) + parts > _MANY
+        found = await offload(lambda: self._shares(tree), is_long=is_long)
         shares = {name: found[_NAMESPACE + name] for name in names}
         whole = {resource: _whole(resource, shares) for resource in sorted(inputs.capacity)}
         deserved = {name: {resource: whole[resource][name] for resource in whole} for name in names}
@@ -61,8 +69,8 @@ class _Cycle:
         }
         return Division(inputs.capacity, namespaces, self._of_groups(namespaces))
 
-    def _shares(self) -> Mapping[str, Share]:
-        tree, capacity = self._tree(), self._inputs.capacity
+    def _shares(self, tree: ShareGroup) -> Mapping[str, Share]:
+        capacity = self._inputs.capacity
         surplus = Surplus.REST if self._inputs.policy.surplus_mode == "Surplus" else Surplus.TOTAL
         if not self._is_apart:
             return tree_shares(tree, capacity, surplus)
@@ -72,24 +80,15 @@ class _Cycle:
     # --- claims ----------------------------------------------------------------------------------------------------
 
     def _tree(self) -> ShareGroup:
-        """The tree of groups. Those without a parent, with an unknown one, or in a cycle are at the top."""
-        groups = self._inputs.groups
-        parents = {name: group.spec.parent for name, group in groups.items()}
-        members: dict[str, list[ShareGroup | Claim]] = {name: [] for name in ("", *groups)}
+        """The tree of groups and their namespaces."""
+        members: dict[str, list[ShareGroup | Claim]] = {name: [] for name in ("", *self._inputs.groups)}
         for consumer in self._inputs.consumers:
             members[self._inputs.parent(consumer)].append(self._claim(consumer))
-        placed: set[str] = set()
 
         def grow(name: str) -> list[ShareGroup | Claim]:
-            placed.add(name)
-            below = [child for child, parent in sorted(parents.items()) if parent == name and child not in placed]
-            return members[name] + [self._share_group(child, grow(child)) for child in below]
+            return members[name] + [self._share_group(child, grow(child)) for child in self._inputs.tree.below(name)]
 
-        top: list[ShareGroup | Claim] = list(members[""])
-        for name in sorted(groups, key=lambda name: (parents[name] in groups, name)):
-            if name not in placed:
-                top.append(self._share_group(name, grow(name)))
-        return ShareGroup(_ROOT, top)
+        return ShareGroup(_ROOT, grow(""))
 
     def _share_group(self, name: str, members: Sequence[ShareGroup | Claim]) -> ShareGroup:
         spec: ShareSpec = self._inputs.groups[name].spec

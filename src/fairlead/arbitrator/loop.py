@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 
 from fairlead.api import builtin
@@ -109,7 +109,7 @@ class Arbitrator:
         self._first_seen: dict[str, float] = {}  # namespaces, and when they came
         self._defaults_due = float("inf")
         self._stuck: Mapping[str, Mapping[RequestVector, int]] = {}
-        self._stuck_classes: frozenset[EquivalenceClass] = frozenset()
+        self._stuck_classes: Sequence[EquivalenceClass] = ()
         self._refused_evictions: dict[str, float] = {}  # uids of pods whose eviction was refused, and when
 
     async def run(self) -> None:
@@ -215,7 +215,7 @@ class Arbitrator:
         self.accounting.count_by(limited if policy.policy == "limits" else requested, self._pods)
         consumers = await self._all_consumers()
         quotas = allowed_by(self._quotas)
-        division = divide_cluster(consumers.values(), self._groups, policy, self.accounting, quotas, self._stuck)
+        division = await divide_cluster(consumers.values(), self._groups, policy, self.accounting, quotas, self._stuck)
         unlimited = frozenset(name for name, consumer in consumers.items() if consumer.spec.unlimited)
         self.grants.publish(division, unlimited, policy.prefix)
         self._refused_evictions = {

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from fairlead.api.quantity import QuantityError
 from fairlead.arbitrator.amounts import parse_amounts
+from fairlead.arbitrator.group_tree import GroupTree
 from fairlead.arbitrator.objects import Consumer, ConsumerGroup, PolicySpec
 from fairlead.arbitrator.outcomes import Amounts
 
@@ -26,9 +27,9 @@ class PolicyInputs:
         """`quotas`: what the ResourceQuotas of a namespace allow altogether."""
         self.consumers, self.policy = consumers, policy
         self.groups = {group.metadata.name: group for group in groups}
-        self.capacity = {
-            name: amount for name, amount in capacity.items() if not policy.resources or name in policy.resources
-        }
+        self.tree = GroupTree({name: group.spec.parent for name, group in self.groups.items()})
+        counted = frozenset(policy.resources or capacity)
+        self.capacity = {name: amount for name, amount in capacity.items() if name in counted}
         self._quotas = {namespace: self.parse(hard) for namespace, hard in quotas.items()}
         self.reserved = {consumer.metadata.namespace: self.parse(consumer.spec.reserved) for consumer in consumers}
         self._hard = {consumer.metadata.namespace: self.parse(consumer.spec.hard) for consumer in consumers}
@@ -57,11 +58,7 @@ class PolicyInputs:
 
     def above(self, consumer: Consumer) -> list[str]:
         """Its group, the group of that group, and so on."""
-        found, name = list[str](), self.parent(consumer)
-        while name in self.groups and name not in found:
-            found.append(name)
-            name = self.groups[name].spec.parent
-        return found
+        return self.tree.above(self.parent(consumer))
 
     def _bound(self, namespace: str) -> dict[str, int]:
         own, quota = self._hard[namespace], self._quotas.get(namespace, {})

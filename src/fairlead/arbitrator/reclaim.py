@@ -8,7 +8,7 @@ does not need after all are kept. A victim that is recreated is over its share, 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final, Protocol, TypeAlias
@@ -26,6 +26,8 @@ from fairlead.runtime import clock
 
 #: Placements that are tried in one cycle: each looks at every node.
 MOST_TRIALS: Final = 128
+#: Of the equivalence classes that were stuck, so many are tried again in one cycle.
+_MOST_TRIED_AGAIN: Final = 64
 #: Nodes that are tried one by one for a pod.
 _MOST_NODES: Final = 8
 #: A pod that may start and has waited for so long is taken to have found no node.
@@ -66,8 +68,8 @@ class ReclaimPlan:
     blocked: dict[str, tuple[str, str]] = field(default_factory=dict)
     #: How many pods fit on no node whatever is evicted. What they deserve is lent to other namespaces meanwhile.
     stuck: dict[str, dict[RequestVector, int]] = field(default_factory=dict)
-    #: The equivalence classes of those pods.
-    stuck_classes: frozenset[EquivalenceClass] = frozenset()
+    #: The equivalence classes of those pods; those that were looked at longest ago first.
+    stuck_classes: tuple[EquivalenceClass, ...] = ()
 
     #: By the victim's uid: the pod that it is evicted for, and how many victims that pod needs in all.
     for_whom: dict[str, tuple[Pod, int]] = field(default_factory=dict)
@@ -82,10 +84,10 @@ class ReclaimPlan:
 
 
 def plan_reclaim(
-    inputs: ReclaimInputs, fit_checker: FitChecker, history: Trials, stuck: frozenset[EquivalenceClass] = frozenset()
+    inputs: ReclaimInputs, fit_checker: FitChecker, history: Trials, stuck: Sequence[EquivalenceClass] = ()
 ) -> ReclaimPlan:
     """What to evict so that pods can start that their namespaces deserve. `history`: how earlier evictions turned out;
-    `stuck`: the classes that the last plan found stuck.
+    `stuck`: the classes that the last plan found stuck, in its order.
     """
     wanting = _neediest_first(inputs)
     if not wanting and not stuck:
@@ -151,20 +153,27 @@ class _Planning:
         self._trials = 0
         self._held_on: dict[str, dict[str, int]] | None = None
         self._hopeless: set[EquivalenceClass] = set()
-        self._stuck: set[EquivalenceClass] = set()
+        self._stuck: dict[EquivalenceClass, None] = {}
+        #: Those that stay stuck without a trial, for now.
+        self._resting: dict[EquivalenceClass, None] = {}
+        self._members: dict[str, dict[EquivalenceClass, list[Pod]]] = {}
 
-    def run(self, wanting: Sequence[str], stuck: frozenset[EquivalenceClass]) -> ReclaimPlan:
+    def run(self, wanting: Sequence[str], stuck: Sequence[EquivalenceClass]) -> ReclaimPlan:
         """Serve the waiting pods of these namespaces, in this order."""
+        still = [pod_class for pod_class in stuck if self._waiting(pod_class)]
+        self._resting = dict.fromkeys(still[_MOST_TRIED_AGAIN:])
+        self._plan.is_early = bool(self._resting)  # they have their turn soon
         for name in wanting:
             self._serve(name)
-        for pod_class in sorted(stuck - self._stuck):
-            self._look_again(pod_class)
-        self._plan.stuck_classes = frozenset(self._stuck)
+        for pod_class in still[:_MOST_TRIED_AGAIN]:
+            if pod_class not in self._stuck:
+                self._look_again(pod_class)
+        self._stuck = self._resting | self._stuck
+        self._plan.stuck_classes = tuple(self._stuck)
         served = {pod.metadata.uid for pod, _ in self._placed}
         for name, (_, lost) in self._plan.futile.items():
             lost += [uid for uid in self._history.of(name) if uid not in served]
-        for name in {name for name, _, _ in self._stuck}:
-            self._plan.stuck[name] = self._left_over(name)
+        self._count_stuck(served)
         return self._plan
 
     def _look_again(self, pod_class: EquivalenceClass) -> None:
@@ -172,17 +181,27 @@ class _Planning:
         room.
         """
         served = {pod.metadata.uid for pod, _ in self._placed}
-        waiting = [pod for pod in self._inputs.waiting(pod_class[0]) if self._equivalence_class(pod) == pod_class]
-        if waiting and not any(pod.metadata.uid in served for pod in waiting) and not self._fits(waiting[0], []):
-            self._stuck.add(pod_class)
+        waiting = self._waiting(pod_class)
+        if not any(pod.metadata.uid in served for pod in waiting) and not self._fits(waiting[0], []):
+            self._stuck[pod_class] = None
 
-    def _left_over(self, namespace: str) -> dict[RequestVector, int]:
-        """How many pods of the stuck classes are waiting and get no room in this plan."""
-        served = {pod.metadata.uid for pod, _ in self._placed}
-        left = (
-            self._equivalence_class(pod) for pod in self._inputs.waiting(namespace) if pod.metadata.uid not in served
-        )
-        return dict(Counter(pod_class[-1] for pod_class in left if pod_class in self._stuck))
+    def _waiting(self, pod_class: EquivalenceClass) -> Sequence[Pod]:
+        """The pods of that class that wait."""
+        namespace = pod_class[0]
+        if namespace not in self._members:
+            classes: dict[EquivalenceClass, list[Pod]] = {}
+            self._members[namespace] = classes
+            for pod in self._inputs.waiting(namespace):
+                classes.setdefault(self._equivalence_class(pod), []).append(pod)
+        return self._members[namespace].get(pod_class, ())
+
+    def _count_stuck(self, served: Container[str]) -> None:
+        """How many pods of each stuck class are waiting and get no room in this plan."""
+        for pod_class in self._stuck:
+            left = self._plan.stuck.setdefault(pod_class[0], {})
+            count = sum(pod.metadata.uid not in served for pod in self._waiting(pod_class))
+            if count:
+                left[pod_class[-1]] = left.get(pod_class[-1], 0) + count
 
     def _serve(self, namespace: str) -> None:
         inputs, outcome = self._inputs, self._inputs.division.namespaces[namespace]
@@ -209,6 +228,8 @@ class _Planning:
         others.
         """
         pod_class = self._equivalence_class(pod)
+        if pod_class in self._resting:
+            return True
         if pod_class in self._hopeless or self._trials >= MOST_TRIALS:
             return pod_class in self._stuck
         if not (self._overused and is_deserved) and not _has_waited(pod):  # the scheduler needs no help yet
@@ -217,7 +238,7 @@ class _Planning:
         if not (self._make_room(pod) if is_deserved else self._place(pod)):
             self._hopeless.add(pod_class)
             if not is_deserved or self._is_stuck(pod):
-                self._stuck.add(pod_class)
+                self._stuck[pod_class] = None
         return pod_class in self._stuck
 
     def _equivalence_class(self, pod: Pod) -> EquivalenceClass:

@@ -21,6 +21,7 @@ from fairlead.api.objects import Obj, name_of, namespace_of
 from fairlead.api.quantity import ZERO, Quantity, parse
 from fairlead.api.quota_scopes import ResourceQuota
 from fairlead.arbitrator.amount_rules import Amount, checked, full_name, node_resource
+from fairlead.arbitrator.group_tree import MOST_LEVELS, GroupTree, circle_of
 from fairlead.arbitrator.objects import (
     ALLOCATIONS,
     CONSUMER_GROUPS,
@@ -138,7 +139,7 @@ def _review_consumer(subject: _Subject) -> None:
 def _review_group(subject: _Subject) -> None:
     spec = subject.spec(ShareSpec)
     _check_share(subject, spec)
-    _check_circle(subject, spec.parent)
+    _check_place(subject, spec.parent)
     if spec.parent != name_of(subject.obj):
         _warn_of_parent(subject, spec.parent)
 
@@ -149,8 +150,10 @@ def _review_policy(subject: _Subject) -> None:
         errors.invalid("spec.cycle", spec.cycle, "must be greater than 0")
     if spec.max_evictions_per_cycle < 0:
         errors.invalid("spec.maxEvictionsPerCycle", spec.max_evictions_per_cycle, "must be greater than or equal to 0")
+    before = set[str]()
     for number, name in enumerate(spec.resources):
-        _check_counted(f"spec.resources[{number}]", name, spec.resources[:number], errors)
+        _check_counted(f"spec.resources[{number}]", name, before, errors)
+        before.add(name)
     for key in sorted(spec.node_selector):
         for text in qualified_name(key):
             errors.invalid("spec.nodeSelector", key, text)
@@ -245,19 +248,23 @@ def _reserved_by_others(subject: _Subject) -> dict[str, Quantity]:
     return total
 
 
-def _check_circle(subject: _Subject, parent: str) -> None:
+def _check_place(subject: _Subject, parent: str) -> None:
+    """A group is in no circle, and not too deep, nor are those below it."""
     name = name_of(subject.obj)
     if not parent:
         return
     if parent == name:
         subject.errors.invalid("spec.parent", parent, "must not be the group itself")
         return
-    parents = {group.metadata.name: group.spec.parent for group in subject.context.groups()}
-    way = [name, parent]
-    while (above := parents.get(way[-1], "")) and above not in way:
-        way.append(above)
-    if above == name:
-        subject.errors.invalid("spec.parent", parent, f"makes a circle: {' in '.join([*way, name])}")
+    named = {group.metadata.name: group.spec.parent for group in subject.context.groups()}
+    circle = circle_of(name, named | {name: parent})
+    if name in circle:
+        subject.errors.invalid("spec.parent", parent, f"makes a circle: {' in '.join([*circle, name])}")
+        return
+    tree = GroupTree(named | {name: ""})
+    levels = tree.level(parent) + tree.height(name)
+    if levels > MOST_LEVELS:
+        subject.errors.invalid("spec.parent", parent, f"makes {levels} levels of groups: at most {MOST_LEVELS} may be")
 
 
 def _warn_of_parent(subject: _Subject, parent: str) -> None:

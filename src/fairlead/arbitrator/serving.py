@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
+import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -18,26 +19,34 @@ from pathlib import Path
 from typing import Final, Self
 
 import msgspec
-from aiohttp import web
 
 from fairlead.arbitrator import extender, webhooks
 from fairlead.arbitrator.grant_table import GrantTable
 from fairlead.arbitrator.loop import always
 from fairlead.arbitrator.review import ReviewContext
-from fairlead.runtime.exposition import MEDIA_TYPE, exposition
+from fairlead.runtime.http.bodies import Bodies
+from fairlead.runtime.http.exchange import Receive, Scope
+from fairlead.runtime.http.listener import Limits, bind, serving
+from fairlead.runtime.http.protocol import ON_AUTHENTICATED, TRANSPORT, Patience
+from fairlead.runtime.http.replies import Failed, Reply
+from fairlead.runtime.http.routes import Routes, healthy, measured
 from fairlead.runtime.metrics import MetricsRegistry
 from fairlead.runtime.tls import server_context
 
-#: Extender arguments hold all nodes of a large cluster. A review, which any client may send, holds two objects.
-_LARGEST_EXTENDER_REQUEST: Final = 256 << 20
+#: A question holds all nodes of a large cluster. A review, which any client may send, holds two objects.
+_LARGEST_QUESTION: Final = 256 << 20
 _LARGEST_REVIEW: Final = 8 << 20
-_BUFFER: Final = 1 << 20
-#: Longer than Go's clients keep an idle connection, so that the client closes first and never writes to a closed one.
-_KEEP_ALIVE_SECONDS: Final = 120
+#: What is held of all that come at once.
+_QUESTIONS_TOGETHER: Final = 512 << 20
+_REVIEWS_TOGETHER: Final = 64 << 20
+#: API servers wait for a webhook for 30 s at most. Go's clients end an idle connection first, and so never write to one
+#: that is closed.
+_LIMITS: Final = Limits(Patience(head=30.0, body=30.0, idle=120.0))
+_EVERY_ADDRESS: Final = "::" if socket.has_dualstack_ipv6() else "0.0.0.0"
 #: How often to check for a renewed certificate.
 LOOK_SECONDS: Final = 30.0
 
-_NOT_YET: Final = "not leading, or not yet informed"
+_NOT_YET: Final = Reply(b"not leading, or not yet informed", 503)
 
 log = logging.getLogger(__name__)
 
@@ -132,30 +141,15 @@ def check_listener(listen: ListenAddress, tls: Tls | None) -> None:
 async def listening(listen: ListenAddress, tls: Tls | None, state: ListenerState) -> AsyncIterator[int]:
     """Listen while the block runs; yields the port. Raises ValueError, or OSError for an unusable port or file."""
     check_listener(listen, tls)
-    answers = _Answers(state, is_private=not listen.is_loopback)
-    application = web.Application(client_max_size=_LARGEST_REVIEW)
-    application.add_routes(
-        [
-            web.get("/healthz", _healthy),
-            web.get("/readyz", answers.ready),
-            web.get("/metrics", answers.metrics),
-            web.post("/filter", answers.filter),
-            web.post("/preempt", answers.preempt),
-            web.post("/validate", answers.validate),
-            web.post("/gate", answers.gate),
-        ]
-    )
-    runner = web.AppRunner(application, access_log=None, read_bufsize=_BUFFER, keepalive_timeout=_KEEP_ALIVE_SECONDS)
     context = tls.context() if tls else None
+    sock = bind(listen.port, listen.host or _EVERY_ADDRESS)
     renewing = asyncio.create_task(tls.keep_fresh(context)) if tls and context else None
     try:
-        await runner.setup()
-        await web.TCPSite(runner, listen.host or None, listen.port, ssl_context=context).start()
-        yield runner.addresses[0][1]
+        async with serving(_Answers(state, is_private=not listen.is_loopback).routes, sock, context, _LIMITS):
+            yield sock.getsockname()[1]
     finally:
         if renewing is not None:
             renewing.cancel()
-        await runner.cleanup()
 
 
 class _Answers:
@@ -163,61 +157,73 @@ class _Answers:
 
     def __init__(self, state: ListenerState, *, is_private: bool) -> None:
         self._state, self._is_private = state, is_private
+        self._questions = Bodies(_LARGEST_QUESTION, _QUESTIONS_TOGETHER)
+        self._reviews = Bodies(_LARGEST_REVIEW, _REVIEWS_TOGETHER)
+        self._turn = asyncio.Lock()
+        self.routes = Routes(
+            {"/healthz": healthy, "/readyz": self._ready, "/metrics": self._metrics},
+            {
+                "/filter": self._filter,
+                "/preempt": self._preempt,
+                "/validate": self._validate,
+                "/gate": self._gate,
+            },
+        )
 
-    async def ready(self, _: web.Request) -> web.Response:
-        if self._state.context is None:
-            return web.Response(status=503, text=_NOT_YET)
-        return web.Response(text="ok")
+    async def _ready(self, scope: Scope, receive: Receive) -> Reply:
+        return _NOT_YET if self._state.context is None else await healthy(scope, receive)
 
-    async def metrics(self, request: web.Request) -> web.Response:
-        self._admit(request)
-        return web.Response(body=await exposition(self._state.metrics), headers={"Content-Type": MEDIA_TYPE})
+    async def _metrics(self, scope: Scope, receive: Receive) -> Reply:
+        self._admit(scope)
+        return await measured(self._state.metrics)(scope, receive)
 
-    async def filter(self, request: web.Request) -> web.Response:
-        grants = self._grants(request)
-        return await _answered(_large(request), lambda body: extender.filter_result(body, grants))
+    async def _filter(self, scope: Scope, receive: Receive) -> Reply:
+        grants = self._grants(scope)
+        return await self._answered(self._questions, scope, receive, lambda body: extender.filter_result(body, grants))
 
-    async def preempt(self, request: web.Request) -> web.Response:
-        grants = self._grants(request)
-        return await _answered(_large(request), lambda body: extender.preemption_result(body, grants))
+    async def _preempt(self, scope: Scope, receive: Receive) -> Reply:
+        grants = self._grants(scope)
+        return await self._answered(
+            self._questions, scope, receive, lambda body: extender.preemption_result(body, grants)
+        )
 
-    async def validate(self, request: web.Request) -> web.Response:
+    async def _validate(self, scope: Scope, receive: Receive) -> Reply:
         context = self._state.context
         if context is None:
-            raise _not_yet()
-        return await _answered(request, lambda body: webhooks.validated(body, context, self._state.arbitrators))
+            return _NOT_YET
+        return await self._reviewed(
+            scope, receive, lambda body: webhooks.validated(body, context, self._state.arbitrators)
+        )
 
-    async def gate(self, request: web.Request) -> web.Response:
-        return await _answered(request, webhooks.gated)
+    async def _gate(self, scope: Scope, receive: Receive) -> Reply:
+        return await self._reviewed(scope, receive, webhooks.gated)
 
-    def _grants(self, request: web.Request) -> GrantTable:
-        """Raises HTTPForbidden, or HTTPServiceUnavailable if this replica does not lead."""
-        self._admit(request)
+    async def _reviewed(self, scope: Scope, receive: Receive, answer: Callable[[bytes], bytes]) -> Reply:
+        """API servers show no certificate: whoever asks what makes sense is taken for one."""
+        reply = await self._answered(self._reviews, scope, receive, answer)
+        scope[ON_AUTHENTICATED]()
+        return reply
+
+    async def _answered(
+        self, bodies: Bodies, scope: Scope, receive: Receive, answer: Callable[[bytes], bytes]
+    ) -> Reply:
+        """One at a time: what many ask at once holds up nobody else for longer than one of them."""
+        async with bodies.whole(scope, receive) as body, self._turn:
+            await asyncio.sleep(0)
+            try:
+                return Reply.json(answer(body))
+            except msgspec.DecodeError as error:
+                raise Failed(400, f"{scope['raw_path'].decode('ascii')}: {error}") from None
+
+    def _grants(self, scope: Scope) -> GrantTable:
+        """Raises Failed for strangers, and if this replica does not lead."""
+        self._admit(scope)
         if self._state.grants is None or not self._state.is_leading():
-            raise _not_yet()
+            raise Failed(_NOT_YET.code, _NOT_YET.body.decode())
         return self._state.grants
 
-    def _admit(self, request: web.Request) -> None:
-        """Raises HTTPForbidden for a client without a certificate. TLS has verified the one that it presents."""
-        if self._is_private and not request.get_extra_info("peercert"):
-            raise web.HTTPForbidden(text="show a client certificate of the authority named by --client-ca-file")
-
-
-async def _healthy(_: web.Request) -> web.Response:
-    return web.Response(text="ok")
-
-
-def _not_yet() -> web.HTTPServiceUnavailable:
-    return web.HTTPServiceUnavailable(text=_NOT_YET)
-
-
-def _large(request: web.Request) -> web.Request:
-    return request.clone(client_max_size=_LARGEST_EXTENDER_REQUEST)
-
-
-async def _answered(request: web.Request, answer: Callable[[bytes], bytes]) -> web.Response:
-    try:
-        body = answer(await request.read())
-    except msgspec.DecodeError as error:
-        raise web.HTTPBadRequest(text=f"{request.path}: {error}") from None
-    return web.Response(body=body, content_type="application/json")
+    def _admit(self, scope: Scope) -> None:
+        """Raises Failed for a client without a certificate. TLS has verified the one that it presents."""
+        if self._is_private and not scope[TRANSPORT].get_extra_info("peercert"):
+            raise Failed(403, "show a client certificate of the authority named by --client-ca-file")
+        scope[ON_AUTHENTICATED]()

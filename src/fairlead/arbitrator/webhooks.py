@@ -51,6 +51,19 @@ class _Request(msgspec.Struct, frozen=True, rename="camel"):
     old_object: Obj | None = None
 
 
+class _Gate(msgspec.Struct, frozen=True):
+    name: str = ""
+
+
+class _PodSpec(msgspec.Struct, frozen=True, rename="camel"):
+    node_name: str = ""
+    scheduling_gates: tuple[_Gate, ...] | None = None
+
+
+class _Pod(msgspec.Struct, frozen=True):
+    spec: _PodSpec = _PodSpec()
+
+
 class _Review(msgspec.Struct, frozen=True, rename="camel"):
     request: _Request
 
@@ -101,13 +114,12 @@ def _gating(request: _Request) -> list[Obj]:
     """The JSON patch that adds our gate. Pods of kube-system are never held back (S2-28)."""
     if (request.kind.kind, request.operation) != ("Pod", "CREATE") or request.sub_resource:
         return []
-    spec: Obj = (request.object or {}).get("spec") or {}
-    gates = spec.get("schedulingGates")
-    is_known = any(gate.get("name") == GATE for gate in gates or ())
-    if request.namespace == SYSTEM_NAMESPACE or spec.get("nodeName") or is_known:
+    spec = msgspec.convert(request.object or {}, _Pod).spec
+    is_known = any(gate.name == GATE for gate in spec.scheduling_gates or ())
+    if request.namespace == SYSTEM_NAMESPACE or spec.node_name or is_known:
         return []
     gate = {"name": GATE}
-    if gates:
+    if spec.scheduling_gates:
         return [{"op": "add", "path": "/spec/schedulingGates/-", "value": gate}]
     return [{"op": "add", "path": "/spec/schedulingGates", "value": [gate]}]
 

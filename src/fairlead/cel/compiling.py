@@ -84,7 +84,7 @@ class Compiler:
         match node:
             case Literal():
                 value = node.value
-                return Compiled(_LITERALS[type(value)], lambda frame: value, 0)
+                return _constant(_LITERALS[type(value)], value)
             case Ident():
                 return self._ident(node)
             case Select():
@@ -174,6 +174,8 @@ class Compiler:
                     made.append(value.value)
             return made
 
+        if not optionals and all(part.is_constant for part in parts):
+            return _constant(list_of(element_type), run([]))
         return Compiled(list_of(element_type), run, weight)
 
     def _held(self, part: Compiled, is_optional: bool, at: int) -> Type:
@@ -267,8 +269,7 @@ class Compiler:
                 text = f"found no matching overload for '{name}' applied to '{shown([p.type for p in parts[:2]])}'"
                 self.findings.add(operand.at, text)
                 break
-        weight = sum(part.weight for part in parts)
-        return Compiled(BOOL, _joined([part.run for part in parts], decisive=not node.is_and), weight)
+        return Compiled(BOOL, _joined(parts, decisive=not node.is_and), parts[0].weight)
 
     def _call(self, node: Call) -> Compiled:
         if node.function == "_?_:_":
@@ -314,6 +315,9 @@ class Compiler:
             return _UNKNOWN
         overloads = self.calls[id(node)] = [overload for overload, _ in remaining]
         results = {result for _, result in remaining}
+        if function == "@in" and parts[1].is_constant and (is_among := _member(parts[1].run([]))) is not None:
+            wanted = parts[0].run
+            return Compiled(BOOL, lambda frame: is_among(wanted(frame)), parts[0].weight)
         weight = 1 + sum(part.weight for part in parts)
         run = _called(overloads, _written(node), [part.run for part in parts], types)
         return Compiled(results.pop() if len(results) == 1 else DYN, run, weight)
@@ -324,7 +328,7 @@ class Compiler:
             applied = shown([condition.type, yes.type, no.type])
             self.findings.add(node.at, f"found no matching overload for '_?_:_' applied to '{applied}'")
             return _UNKNOWN
-        is_so, then, otherwise = condition.run, yes.run, no.run
+        is_so, then, otherwise = condition.run, yes.paid_run(), no.paid_run()
 
         def run(frame: Frame) -> Any:
             value = is_so(frame)
@@ -334,7 +338,7 @@ class Compiler:
                 return otherwise(frame)
             raise CelError("no such overload")
 
-        return Compiled(more_general(yes.type, no.type), run, condition.weight + yes.weight + no.weight)
+        return Compiled(more_general(yes.type, no.type), run, condition.weight)
 
     def _optional_index(self, node: Call) -> Compiled | None:
         """`a[?b]`, and `a[b]` of an optional `a`; None for an ordinary index."""
@@ -350,6 +354,18 @@ class Compiler:
 
 
 # -- closures
+
+
+def _constant(type_: Type, value: Any) -> Compiled:
+    return Compiled(type_, lambda frame: value, 0, is_constant=True)
+
+
+def _member(values: Any) -> Callable[[Any], bool] | None:
+    """Whether a value is among those, if they are all texts or whole numbers; however many, that takes as long."""
+    if not isinstance(values, list) or not all(type(value) in (str, int) for value in values):
+        return None
+    members = frozenset(values)
+    return lambda value: isinstance(value, str | int | float) and type(value) is not bool and value in members
 
 
 def _selected(operand: Run, key: str) -> Run:
@@ -427,12 +443,13 @@ def _indexed_optionally(operand: Run, key: Run) -> Run:
     return run
 
 
-def _joined(parts: Sequence[Run], *, decisive: bool) -> Run:
+def _joined(parts: Sequence[Compiled], *, decisive: bool) -> Run:
     """One operand that decides is enough, whatever others fail."""
+    runs = [parts[0].run, *(part.paid_run() for part in parts[1:])]
 
     def run(frame: Frame) -> bool:
         failed: CelError | None = None
-        for part in parts:
+        for part in runs:
             try:
                 value = part(frame)
             except TooCostlyError:

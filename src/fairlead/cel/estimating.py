@@ -142,11 +142,12 @@ class _Estimator:
         outside, self._variables = self._variables, self._variables | elements
         bodies = [self.part(body) for body in node.bodies]
         self._variables = outside
-        start, step, result = costs.macro(node.name, [body.cost for body in bodies])
-        cost = bounded(target.cost + start + result + bounded(target.known_size.most * bounded(step)))
-        if start == 0:  # what begins with a literal is as large as that: a bool, or a number
+        own = costs.macro(node.name)
+        step = own.each + own.chosen + sum(body.cost for body in bodies)
+        cost = bounded(target.cost + own.start + own.end + bounded(target.known_size.most * bounded(step)))
+        if own.start == 0:  # what begins with a literal is as large as that: a bool, or a number
             return Part(cost, type_, exactly(1))
-        if start != costs.NEW_LIST:
+        if own.start != costs.NEW_LIST:
             return Part(cost, type_, target.known_size)
         element = elements[node.variables[0]] if node.name == "filter" else bodies[-1]
         # Nothing is in the list at the beginning, then what was made of each element, or is the element.
@@ -184,9 +185,9 @@ class _Estimator:
         outside, self._variables = self._variables, self._variables | self._elements(node, target)
         key = self.part(node.bodies[0])
         self._variables = outside
-        start, step, result = costs.macro("map", [key.cost])
-        count = target.known_size
-        keys = Part(bounded(1 + start + result + bounded(count.most * bounded(step))), key.type, count)
+        own, count = costs.macro("map"), target.known_size
+        step = own.each + own.chosen + key.cost
+        keys = Part(bounded(1 + own.start + own.end + bounded(count.most * bounded(step))), key.type, count)
         named = Part(1, target.type, target.size, target.entries, target.place)
         sorted_ = self.called("@sortByAssociatedKeys", self._calls.get(id(node), ()), [named, keys], type_)
         return Part(bounded(costs.NEW_LIST + target.cost + sorted_.cost), type_, sorted_.size)

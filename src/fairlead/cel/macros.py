@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 #: Where `sortBy` keeps its list: no expression can name it.
 _SORTED: Final = "@sorted"
 _TESTS: Final = ("all", "exists", "exists_one", "existsOne", "filter")
+#: What one element is enough for.
+_DECISIVE: Final = {"all": False, "exists": True}
 
 
 def compiled(compiler: Compiler, node: Macro) -> Compiled:
@@ -40,11 +42,15 @@ def compiled(compiler: Compiler, node: Macro) -> Compiled:
     places = [place for place, _ in declared]
     if node.name == "sortBy":
         return _sorted(compiler, node, target, bodies[0], places)
-    start, each, end = costs.macro(node.name, [body.weight for body in bodies])
-    walk = _walk(target.run, places, each)
-    runs = [body.run for body in bodies]
-    result, run = _MACROS[node.name](target.type, types, bodies, walk, runs, places)
-    return Compiled(result, run, target.weight + start + end)
+    own = costs.macro(node.name)
+    if node.name in _DECISIVE:
+        walk = _walk(target.run, places, own.each + bodies[0].weight)
+        result: Type = BOOL
+        run: Run = _decided(walk, bodies[0].run, _DECISIVE[node.name], own.early)
+    else:
+        walk = _chosen(target.run, places, node.name, bodies)
+        result, run = _MACROS[node.name](target.type, types, bodies[-1], walk, places)
+    return Compiled(result, run, target.weight + own.end)
 
 
 def _element_types(compiler: Compiler, node: Macro, target: Compiled) -> list[Type]:
@@ -60,13 +66,14 @@ def _element_types(compiler: Compiler, node: Macro, target: Compiled) -> list[Ty
     return [DYN] * len(node.variables)
 
 
-_Walk = Callable[[Frame], Iterator[None]]
+#: Sets the variables to one element after the other, and says how many there are behind it.
+_Walk = Callable[[Frame], Iterator[int]]
 
 
 def _walk(target: Run, places: list[int], weight: int) -> _Walk:
-    """Sets the variables to one element after the other; every step costs what the bodies weigh."""
+    """All elements; each costs so much."""
 
-    def elements(frame: Frame) -> Iterator[None]:
+    def elements(frame: Frame) -> Iterator[int]:
         values, meter = target(frame), frame[METER]
         if isinstance(values, list):
             pairs: Iterable[tuple[Any, Any]] = enumerate(values)
@@ -76,13 +83,31 @@ def _walk(target: Run, places: list[int], weight: int) -> _Walk:
             first = 0
         else:
             raise CelError(f"no such overload: comprehension over {type_name(values)}")
+        left = len(values)
         for pair in pairs:
             meter.take(weight)
             if len(places) == 1:
                 frame[places[0]] = pair[first]
             else:
                 frame[places[0]], frame[places[1]] = pair
-            yield
+            left -= 1
+            yield left
+
+    return elements
+
+
+def _chosen(target: Run, places: list[int], name: str, bodies: list[Compiled]) -> _Walk:
+    """Those that fulfil a condition, if there is one; what is made of each costs what it weighs."""
+    own, made = costs.macro(name), 0 if name in _TESTS else bodies[-1].weight
+    if name not in _TESTS and len(bodies) == 1:
+        return _walk(target, places, own.each + own.chosen + made)
+    walk, test, weight = _walk(target, places, own.each + bodies[0].weight), bodies[0].run, own.chosen + made
+
+    def elements(frame: Frame) -> Iterator[int]:
+        for left in walk(frame):
+            if _is_so(test(frame)):
+                frame[METER].take(weight)
+                yield left
 
     return elements
 
@@ -96,81 +121,60 @@ def _is_so(value: Any) -> bool:
 _Made = tuple[Type, Run]
 
 
-def _decided(decisive: bool) -> Callable[..., _Made]:
+def _decided(walk: _Walk, test: Run, decisive: bool, early: int) -> Run:
     """`all` and `exists`: one element that decides is enough, whatever others fail."""
 
-    def make(target: Type, types: list[Type], bodies: list[Compiled], walk: _Walk, runs: list[Run], _: Any) -> _Made:
-        (test,) = runs
+    def run(frame: Frame) -> bool:
+        failed: CelError | None = None
+        for left in walk(frame):
+            try:
+                if _is_so(test(frame)) is decisive:
+                    if left:
+                        frame[METER].take(early)
+                    return decisive
+            except TooCostlyError:
+                raise
+            except CelError as error:
+                failed = failed or error
+        if failed is not None:
+            raise failed
+        return not decisive
 
-        def run(frame: Frame) -> bool:
-            failed: CelError | None = None
-            for _ in walk(frame):
-                try:
-                    if _is_so(test(frame)) is decisive:
-                        return decisive
-                except TooCostlyError:
-                    raise
-                except CelError as error:
-                    failed = failed or error
-            if failed is not None:
-                raise failed
-            return not decisive
-
-        return BOOL, run
-
-    return make
+    return run
 
 
-def _exactly_one(
-    target: Type, types: list[Type], bodies: list[Compiled], walk: _Walk, runs: list[Run], _: Any
-) -> _Made:
-    (test,) = runs
-    return BOOL, lambda frame: sum(_is_so(test(frame)) for _ in walk(frame)) == 1
+def _exactly_one(target: Type, types: list[Type], body: Compiled, walk: _Walk, places: list[int]) -> _Made:
+    return BOOL, lambda frame: sum(1 for _ in walk(frame)) == 1
 
 
-def _filtered(
-    target: Type, types: list[Type], bodies: list[Compiled], walk: _Walk, runs: list[Run], places: list[int]
-) -> _Made:
-    (test,), (place,) = runs, places
-    return list_of(types[0]), lambda frame: [frame[place] for _ in walk(frame) if _is_so(test(frame))]
+def _filtered(target: Type, types: list[Type], body: Compiled, walk: _Walk, places: list[int]) -> _Made:
+    (place,) = places
+    return list_of(types[0]), lambda frame: [frame[place] for _ in walk(frame)]
 
 
-def _listed(
-    target: Type, types: list[Type], bodies: list[Compiled], walk: _Walk, runs: list[Run], places: list[int]
-) -> _Made:
-    """`map` and `transformList`, with or without a condition."""
-    result = list_of(bodies[-1].type)
-    if len(runs) == 1:
-        (make,) = runs
-        return result, lambda frame: [make(frame) for _ in walk(frame)]
-    test, make = runs
-    return result, lambda frame: [make(frame) for _ in walk(frame) if _is_so(test(frame))]
+def _listed(target: Type, types: list[Type], body: Compiled, walk: _Walk, places: list[int]) -> _Made:
+    """`map` and `transformList`."""
+    make = body.run
+    return list_of(body.type), lambda frame: [make(frame) for _ in walk(frame)]
 
 
-def _mapped(
-    target: Type, types: list[Type], bodies: list[Compiled], walk: _Walk, runs: list[Run], places: list[int]
-) -> _Made:
+def _mapped(target: Type, types: list[Type], body: Compiled, walk: _Walk, places: list[int]) -> _Made:
     """`transformMap`: the keys stay, or are the indexes of a list."""
-    place, make = places[0], runs[-1]
-    test = runs[0] if len(runs) == 2 else None
+    place, make = places[0], body.run
 
     def run(frame: Frame) -> dict[Any, Any]:
-        return {map_key(frame[place]): make(frame) for _ in walk(frame) if test is None or _is_so(test(frame))}
+        return {map_key(frame[place]): make(frame) for _ in walk(frame)}
 
-    return map_of(types[0], bodies[-1].type), run
+    return map_of(types[0], body.type), run
 
 
-def _entries(
-    target: Type, types: list[Type], bodies: list[Compiled], walk: _Walk, runs: list[Run], places: list[int]
-) -> _Made:
+def _entries(target: Type, types: list[Type], body: Compiled, walk: _Walk, places: list[int]) -> _Made:
     """`transformMapEntry`: each body is a map, and the result has all their entries."""
-    make, test = runs[-1], runs[0] if len(runs) == 2 else None
+    make = body.run
 
     def run(frame: Frame) -> dict[Any, Any]:
         made: dict[Any, Any] = {}
         for _ in walk(frame):
-            if test is not None and not _is_so(test(frame)):
-                continue
             entries = make(frame)
             if not isinstance(entries, dict):
                 raise CelError("no such overload")
@@ -180,8 +184,7 @@ def _entries(
                 made[key] = value
         return made
 
-    last = bodies[-1].type
-    return last if last.name == "map" else map_of(DYN, DYN), run
+    return body.type if body.type.name == "map" else map_of(DYN, DYN), run
 
 
 def _sorted(compiler: Compiler, node: Macro, target: Compiled, key: Compiled, places: list[int]) -> Compiled:
@@ -189,23 +192,21 @@ def _sorted(compiler: Compiler, node: Macro, target: Compiled, key: Compiled, pl
     kept, before = compiler.scope.declare(_SORTED, target.type)
     compiler.scope.restore(_SORTED, before)
     give, make = target.run, key.run
-    start, each, end = costs.macro("map", [key.weight])
+    own = costs.macro("map")
 
     def listed(frame: Frame) -> Any:
         frame[kept] = give(frame)
         return frame[kept]
 
-    walk = _walk(lambda frame: frame[kept], places, each)
+    walk = _walk(lambda frame: frame[kept], places, own.each + own.chosen + key.weight)
     parts = [
         Compiled(target.type, listed, target.weight),
-        Compiled(list_of(key.type), lambda frame: [make(frame) for _ in walk(frame)], start + end),
+        Compiled(list_of(key.type), lambda frame: [make(frame) for _ in walk(frame)], own.end),
     ]
     return compiler.call(node, SORT_BY_KEYS, parts, is_method=True)
 
 
 _MACROS: Final[dict[str, Callable[..., _Made]]] = {
-    "all": _decided(False),
-    "exists": _decided(True),
     "exists_one": _exactly_one,
     "existsOne": _exactly_one,
     "filter": _filtered,
@@ -217,6 +218,7 @@ _MACROS: Final[dict[str, Callable[..., _Made]]] = {
 
 
 def _opt_mapped(compiler: Compiler, node: Macro, target: Compiled) -> Compiled:
+    """It costs what cel-go makes of it: a question whether there is a value, then the target once more, or nothing."""
     (name,), (source,) = node.variables, node.bodies
     compiler.expect(target, optional_of(DYN), node.target.at)
     place, before = compiler.scope.declare(name, target.type.of[0] if target.type.of else DYN)
@@ -226,15 +228,18 @@ def _opt_mapped(compiler: Compiler, node: Macro, target: Compiled) -> Compiled:
     if is_flat:
         compiler.expect(body, optional_of(DYN), source.at)
     give, use = target.run, body.run
+    present = target.weight + 1 + body.weight + (not is_flat)
 
     def run(frame: Frame) -> OptionalValue:
         value = give(frame)
         if not isinstance(value, OptionalValue):
             raise CelError("no such overload")
         if not value.is_present:
+            frame[METER].take(1)
             return NONE
+        frame[METER].take(present)
         frame[place] = value.value
         made = use(frame)
         return made if is_flat else some(made)
 
-    return Compiled(body.type if is_flat else optional_of(body.type), run, target.weight + body.weight + 1)
+    return Compiled(body.type if is_flat else optional_of(body.type), run, target.weight + 1)

@@ -33,7 +33,11 @@ class Meter:
     def take(self, cost: int) -> None:
         self.left -= cost
         if self.left < 0:
-            raise TooCostlyError("operation cancelled: actual cost limit exceeded")
+            raise self.exceeded()
+
+    @staticmethod
+    def exceeded() -> TooCostlyError:
+        return TooCostlyError("operation cancelled: actual cost limit exceeded")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +46,22 @@ class Compiled:
 
     type: Type
     run: Run
-    #: What evaluating it once costs, without what depends on the sizes of values.
+    #: What evaluating it once costs, without what depends on the sizes of values and on which branches are taken.
     weight: int
+    #: Whether it is written out, so that it is made once, and costs nothing.
+    is_constant: bool = False
+
+    def paid_run(self) -> Run:
+        """For a part that is not always evaluated: it takes what it costs when it is."""
+        run, weight = self.run, self.weight
+        if not weight:
+            return run
+
+        def paid(frame: Frame) -> Any:
+            frame[METER].take(weight)
+            return run(frame)
+
+        return paid
 
 
 class Scope:

@@ -13,6 +13,7 @@ from fairlead.cli.failures import WrongUsage
 from fairlead.golang.durations import non_negative_seconds
 from fairlead.server.audit import policy_file
 from fairlead.server.audit.auditor import AuditSettings
+from fairlead.server.audit.truncation import Truncation
 from fairlead.server.audit.webhook import AuditWebhookSettings, Mode
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -35,6 +36,39 @@ def _number(flag: str, default: int, unit: str, meaning: str) -> Callable[[Comma
     return _option(flag, meaning, type=int, default=default, show_default=True, metavar=unit)
 
 
+def _switch(flag: str, meaning: str, *, default: bool) -> Callable[[Command], Command]:
+    return _option(
+        flag,
+        meaning,
+        type=bool,
+        default=default,
+        show_default=True,
+        metavar="BOOL",
+        is_flag=False,
+        flag_value=True,
+    )
+
+
+def _truncation_of(receiver: str) -> tuple[Callable[[Command], Command], ...]:
+    default = Truncation()
+    return (
+        _switch(
+            f"audit-{receiver}-truncate-enabled",
+            "Whether events that are too large lose their objects, and are lost if they are still too large.",
+            default=False,
+        ),
+        _number(
+            f"audit-{receiver}-truncate-max-batch-size",
+            default.most_of_batch,
+            "BYTES",
+            "How large events may be together that are sent at once.",
+        ),
+        _number(
+            f"audit-{receiver}-truncate-max-event-size", default.most_of_event, "BYTES", "How large an event may be."
+        ),
+    )
+
+
 _OPTIONS: Final = (
     _option(
         "audit-policy-file",
@@ -46,6 +80,7 @@ _OPTIONS: Final = (
     _number("audit-log-maxsize", 100, "MB", "Begin a new file when it is so large; 0: never."),
     _number("audit-log-maxbackup", 100, "COUNT", "How many old files to keep; 0: all."),
     _number("audit-log-maxage", 366, "DAYS", "How long to keep old files; 0: for ever."),
+    *_truncation_of("log"),
     _option(
         "audit-webhook-config-file",
         "A kubeconfig of a service that is sent the audit events.",
@@ -78,16 +113,7 @@ _OPTIONS: Final = (
         show_default=True,
         metavar="DURATION",
     ),
-    _option(
-        "audit-webhook-batch-throttle-enable",
-        "Whether there may only be so many batches a second.",
-        type=bool,
-        default=True,
-        show_default=True,
-        metavar="BOOL",
-        is_flag=False,
-        flag_value=True,
-    ),
+    _switch("audit-webhook-batch-throttle-enable", "Whether there may only be so many batches a second.", default=True),
     _option(
         "audit-webhook-batch-throttle-qps",
         "How many batches a second, on average.",
@@ -97,6 +123,7 @@ _OPTIONS: Final = (
         metavar="NUMBER",
     ),
     _number("audit-webhook-batch-throttle-burst", 15, "COUNT", "How many batches at once, if there were none before."),
+    *_truncation_of("webhook"),
 )
 
 
@@ -127,7 +154,8 @@ def audit_settings() -> AuditSettings | None:
             raise WrongUsage(f"--audit-log-{name} {number} can't be a negative number")
     max_age, max_backups, max_megabytes = numbers
     service = _webhook(webhook, stated) if webhook else None
-    return AuditSettings(policy_file.load(file), path, max_age, max_backups, max_megabytes, service)
+    truncation = _truncation("log", stated) if path else None
+    return AuditSettings(policy_file.load(file), path, max_age, max_backups, max_megabytes, service, truncation)
 
 
 def _webhook(file: Path, stated: Mapping[str, Any]) -> AuditWebhookSettings:
@@ -150,4 +178,18 @@ def _webhook(file: Path, stated: Mapping[str, Any]) -> AuditWebhookSettings:
                 raise WrongUsage(f"invalid audit batch webhook {name} {number:g}, must be a positive number")
     check_service(file)
     throttle = (rate, burst) if is_throttled else None
-    return AuditWebhookSettings(file, Mode(mode), backoff, buffer_size, max_size, wait, throttle)
+    truncation = _truncation("webhook", stated)
+    return AuditWebhookSettings(file, Mode(mode), backoff, buffer_size, max_size, wait, throttle, truncation)
+
+
+def _truncation(receiver: str, stated: Mapping[str, Any]) -> Truncation | None:
+    """How large what a receiver is told may be, which is checked even if it is not to be so."""
+    is_enabled, batch, event = (
+        stated[f"audit_{receiver}_truncate_{name}"] for name in ("enabled", "max_batch_size", "max_event_size")
+    )
+    if event <= 0:
+        raise WrongUsage(f"invalid audit truncate {receiver} max event size {event}, must be a positive number")
+    if batch < event:
+        text = f"max batch size {batch}, must be greater than max event size ({event})"
+        raise WrongUsage(f"invalid audit truncate {receiver} {text}")
+    return Truncation(batch, event) if is_enabled else None

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from contextlib import nullcontext
 from pathlib import Path
 
 import click
-from aiohttp import web
 
 from fairlead.cli.failures import Failure, explained, parsing
 from fairlead.cli.scheduling import scheduling
@@ -20,7 +20,8 @@ from fairlead.client.kubeconfig import Access
 from fairlead.client.leader import LostLeadership, Terms
 from fairlead.golang.durations import non_negative_seconds
 from fairlead.runtime import log_lines
-from fairlead.runtime.exposition import MEDIA_TYPE, exposition
+from fairlead.runtime.http.listener import bind, serving
+from fairlead.runtime.http.routes import Routes, healthy, measured
 from fairlead.runtime.loops import run
 from fairlead.runtime.metrics import MetricsRegistry
 from fairlead.scheduler import configuration as configurations
@@ -29,7 +30,6 @@ from fairlead.scheduler.configuration import Configuration, LeaderElectionConfig
 from fairlead.scheduler.loop import Scheduler
 from fairlead.scheduler.metrics import Metrics
 
-LOOPBACK_ADDRESS = "127.0.0.1"
 PORT = 10259
 
 
@@ -101,34 +101,18 @@ async def _serve(access: Access, configuration: Configuration, terms: Terms | No
         scheduler.measure(metrics)
         election = new_election(api, terms) if terms else None
         served = MetricsRegistry(*own_families(api, election), *metrics.families)
-        listener = await _listen(port, served) if port else None
-        click.echo(f"Scheduling for {', '.join(profile.name for profile in configuration.profiles)} at {access.server}")
 
         async def work() -> None:
             async with asyncio.TaskGroup() as group:
                 for part in (informers.run(), recorder.run(), scheduler.run()):
                     group.create_task(part)
 
-        try:
+        async with serving(_routes(served), bind(port)) if port else nullcontext():
+            profiles = ", ".join(profile.name for profile in configuration.profiles)
+            click.echo(f"Scheduling for {profiles} at {access.server}")
             await serve(work, election)
-        finally:
-            if listener is not None:
-                await listener.cleanup()
 
 
-async def _listen(port: int, served: MetricsRegistry) -> web.AppRunner:
-    """Serve health checks and metrics on loopback."""
-
-    async def healthy(_: web.Request) -> web.Response:
-        return web.Response(text="ok")
-
-    async def measured(_: web.Request) -> web.Response:
-        return web.Response(body=await exposition(served), headers={"Content-Type": MEDIA_TYPE})
-
-    application = web.Application()
-    application.add_routes([web.get(path, healthy) for path in ("/healthz", "/livez", "/readyz")])
-    application.add_routes([web.get("/metrics", measured)])
-    runner = web.AppRunner(application, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, LOOPBACK_ADDRESS, port).start()
-    return runner
+def _routes(metrics: MetricsRegistry) -> Routes:
+    """Health checks and metrics."""
+    return Routes({"/healthz": healthy, "/livez": healthy, "/readyz": healthy, "/metrics": measured(metrics)})

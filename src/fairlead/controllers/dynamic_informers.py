@@ -1,4 +1,4 @@
-"""DynamicInformers that the API serves, custom kinds included, for controllers that must not know any kind by name.
+"""Informers of all kinds that are served, custom ones included, for controllers that must not know any kind by name.
 
 Garbage collection, quotas and the end of a namespace concern all kinds. The built-in ones are a table; the others come
 and go with their CustomResourceDefinitions, and so do the informers here. Events are left out: they belong to nothing.

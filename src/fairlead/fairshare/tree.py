@@ -42,22 +42,21 @@ def tree_shares(root: ShareGroup, capacity: Amounts, surplus: Surplus = Surplus.
     Raises ValueError for names that occur twice, and for negative amounts and weights.
     """
     _check_names(root)
-    first: dict[str, Share] = {}
-    _divide(_only_unlimited(root), capacity, capacity, surplus, first)
-    found: dict[str, Share] = {}
-    gone = Claim(_GONE, _taken(root, first), is_unlimited=True, model=Model.APART)
-    limited = [_without_unlimited(member, first) for member in root.members if not _is_unlimited(member)]
-    _divide(replace(root, members=[*limited, gone]), capacity, capacity, surplus, found)
+    first = _divided(_only_unlimited(root), capacity, surplus)
+    taken: dict[str, dict[str, mpq]] = {}
+    gone = Claim(_GONE, _taken(root, first, taken), is_unlimited=True, model=Model.APART)
+    limited = [_without_unlimited(member, taken) for member in root.members if not _is_unlimited(member)]
+    found = _divided(replace(root, members=[*limited, gone]), capacity, surplus)
     del found[_GONE]
     for group in _groups(root):
         if group.name in first:
-            taken = replace(first[group.name], deserved=_taken(group, first))  # it may deserve more than it can use
-            found[group.name] = _both(taken, found[group.name], group.weight, capacity)
+            share = replace(first[group.name], deserved=taken[group.name])  # it may deserve more than it can use
+            found[group.name] = _both(share, found[group.name], group.weight, capacity)
     return first | found
 
 
 def _check_names(root: ShareGroup) -> None:
-    names = Counter(member.name for group in _groups(root) for member in group.members)
+    names = Counter([root.name, *(member.name for group in _groups(root) for member in group.members)])
     if doubled := sorted(name for name, count in names.items() if count > 1):
         raise ValueError(f"two claims are called {doubled[0]}")
 
@@ -69,13 +68,21 @@ def _groups(group: ShareGroup) -> Iterator[ShareGroup]:
             yield from _groups(member)
 
 
-def _divide(group: ShareGroup, amounts: Amounts, capacity: Amounts, surplus: Surplus, found: dict[str, Share]) -> None:
-    claims = {member.name: _claim(member, capacity) for member in group.members}
-    for name, share in shares(claims.values(), capped(amounts, group.hard), surplus).items():
-        found[name] = replace(share, dominant_share=_of_whole(share.deserved, capacity, claims[name].weight))
-    for member in group.members:
-        if isinstance(member, ShareGroup):
-            _divide(member, found[member.name].deserved, capacity, surplus, found)
+def _divided(root: ShareGroup, capacity: Amounts, surplus: Surplus) -> dict[str, Share]:
+    claims: dict[str, Claim] = {}
+    _claim(root, capacity, claims)
+    found: dict[str, Share] = {}
+
+    def divide(group: ShareGroup, amounts: Amounts) -> None:
+        members = [claims[member.name] for member in group.members]
+        for name, share in shares(members, capped(amounts, group.hard), surplus).items():
+            found[name] = replace(share, dominant_share=_of_whole(share.deserved, capacity, claims[name].weight))
+        for member in group.members:
+            if isinstance(member, ShareGroup):
+                divide(member, found[member.name].deserved)
+
+    divide(root, capacity)
+    return found
 
 
 def _of_whole(deserved: Mapping[str, mpq], capacity: Amounts, weight: Amount) -> mpq:
@@ -100,20 +107,20 @@ def _only_unlimited(group: ShareGroup) -> ShareGroup:
     return replace(group, members=[*members, *(group for group in inner if group.members)], reserved={}, lends=True)
 
 
-def _without_unlimited(member: ShareGroup | Claim, first: Mapping[str, Share]) -> ShareGroup | Claim:
+def _taken(group: ShareGroup, first: Mapping[str, Share], taken: dict[str, dict[str, mpq]]) -> dict[str, mpq]:
+    """What the unlimited claims in a group have; noted in `taken` for it and for each group below."""
+    parts: list[Amounts] = [_taken(inner, first, taken) for inner in group.members if isinstance(inner, ShareGroup)]
+    parts += [first[peer.name].deserved for peer in group.members if _is_unlimited(peer)]
+    return taken.setdefault(group.name, _sum(parts))
+
+
+def _without_unlimited(member: ShareGroup | Claim, taken: Mapping[str, Amounts]) -> ShareGroup | Claim:
     """The member without its unlimited claims; what they have is subtracted from its guarantee and bound."""
     if isinstance(member, Claim):
         return member
-    taken = _taken(member, first)
-    limited = [_without_unlimited(child, first) for child in member.members if not _is_unlimited(child)]
-    return replace(member, members=limited, reserved=_less(member.reserved, taken), hard=_less(member.hard, taken))
-
-
-def _taken(group: ShareGroup, first: Mapping[str, Share]) -> dict[str, mpq]:
-    """What the unlimited claims in a group have."""
-    return _sum(
-        [first[peer.name].deserved for inner in _groups(group) for peer in inner.members if _is_unlimited(peer)]
-    )
+    limited = [_without_unlimited(child, taken) for child in member.members if not _is_unlimited(child)]
+    own = taken[member.name]
+    return replace(member, members=limited, reserved=_less(member.reserved, own), hard=_less(member.hard, own))
 
 
 def _less(amounts: Amounts, taken: Amounts) -> dict[str, Amount]:
@@ -135,15 +142,15 @@ def _both(first: Share, rest: Share, weight: Amount, capacity: Amounts) -> Share
 # --- groups as claims ------------------------------------------------------------------------------------------------
 
 
-def _claim(member: ShareGroup | Claim, capacity: Amounts) -> Claim:
-    """A member as a claim on its group; a group claims for its members."""
-    if isinstance(member, Claim):
-        return member
-    claims = [_claim(child, capacity) for child in member.members]
-    demand = _sum([_wanted(claim, capacity) for claim in claims])
-    below = _sum([_guaranteed(claim, capacity) for claim in claims])
-    reserved = {name: max(member.reserved.get(name, 0), below.get(name, 0)) for name in (*member.reserved, *below)}
-    return Claim(member.name, demand, member.weight, reserved, member.hard, lends=member.lends, model=Model.APART)
+def _claim(member: ShareGroup | Claim, capacity: Amounts, claims: dict[str, Claim]) -> Claim:
+    """A member as a claim on its group, noted in `claims` with all below it; a group claims for its members."""
+    if isinstance(member, ShareGroup):
+        inner = [_claim(child, capacity, claims) for child in member.members]
+        demand = _sum([_wanted(claim, capacity) for claim in inner])
+        below = _sum([_guaranteed(claim, capacity) for claim in inner])
+        reserved = {name: max(member.reserved.get(name, 0), below.get(name, 0)) for name in (*member.reserved, *below)}
+        member = Claim(member.name, demand, member.weight, reserved, member.hard, lends=member.lends, model=Model.APART)
+    return claims.setdefault(member.name, member)
 
 
 def _wanted(claim: Claim, capacity: Amounts) -> Mapping[str, mpq]:

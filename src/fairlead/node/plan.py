@@ -29,6 +29,7 @@ from fairlead.node.configuration.feature_gates import MEMORY_QOS, QOS_RESERVED
 from fairlead.node.configuration.load import Configured
 from fairlead.node.reservations import PID
 from fairlead.node.startup import StartSettings, start_settings
+from fairlead.node.user_ids import shortage_of_ids
 
 ENFORCED: Final = "NodeAllocatableEnforced"
 NOT_ENFORCED: Final = "FailedNodeAllocatableEnforcement"
@@ -76,6 +77,8 @@ def node_plan(
     """
     config = configured.configuration
     started = start_settings(config, machine.cpus)
+    if problem := shortage_of_ids(configured):
+        raise StartupError(Stage.START, problem)
     reservations = started.reservations
     total = capacity(machine, config)
     taken = reserved(total, reservations, started.hard_thresholds)

@@ -15,6 +15,7 @@ from fairlead.node.configuration.errors import Stage, StartupError
 from fairlead.node.configuration.settings import KubeletConfiguration
 from fairlead.node.eviction.settings import EvictionSettings, eviction_settings
 from fairlead.node.eviction.thresholds import Threshold, parse_thresholds
+from fairlead.node.log_rotation import LogPolicy
 from fairlead.node.reservations import Reservations, parse_qos_reserved, read_flag, reservations_of
 
 
@@ -27,6 +28,7 @@ class StartSettings:
     qos_reserved_percent: Mapping[str, int]
     eviction: EvictionSettings
     cgroup_driver: CgroupDriver
+    logs: LogPolicy
 
 
 def start_settings(config: KubeletConfiguration, cpus: int) -> StartSettings:
@@ -38,9 +40,10 @@ def start_settings(config: KubeletConfiguration, cpus: int) -> StartSettings:
         percent = read_flag("--qos-reserved", parse_qos_reserved, config.qos_reserved)
         eviction = eviction_settings(config)
         driver = _cgroup_driver(config.cgroup_driver)
+        logs = LogPolicy.of(config)
     except ValueError as problem:
         raise StartupError(Stage.START, str(problem)) from None
-    return StartSettings(reservations, hard, percent, eviction, driver)
+    return StartSettings(reservations, hard, percent, eviction, driver, logs)
 
 
 def _cgroup_driver(text: str) -> CgroupDriver:

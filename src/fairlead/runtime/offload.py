@@ -9,16 +9,21 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
+from contextvars import ContextVar
 from typing import Final, TypeVar
 
 from fairlead.runtime.clock import running_loop
+from fairlead.runtime.fair_threads import FairThreads
 from fairlead.runtime.loops import VirtualLoop
 
 T = TypeVar("T")
 
-#: With two threads the loop keeps a third of the time, and one long task does not hold up all others.
-_THREADS: Final = ThreadPoolExecutor(max_workers=2, thread_name_prefix="offload")
+#: With two threads the loop keeps a third of the time, and one long task does not hold up all others; nor do many of
+#: one user.
+_THREADS: Final = FairThreads("offload", users=2, at_once=2)
+#: For whom this task works.
+_user: Final = ContextVar("user", default="")
 #: How long a thread waits for the loop (`on_loop`); only one that has stopped takes so long.
 _MOST_SECONDS: Final = 60.0
 
@@ -32,14 +37,19 @@ class _Here(threading.local):
 _here: Final = _Here()
 
 
-async def offload(function: Callable[[], T], *, is_long: bool, threads: Executor = _THREADS) -> T:
+def works_for(user: str) -> None:
+    """This task is of that user, and takes its turn with others."""
+    _user.set(user)
+
+
+async def offload(function: Callable[[], T], *, is_long: bool, threads: Executor | None = None) -> T:
     """The function's result; it is called in a thread if it may take long. `threads`: not in one that all share."""
     if not is_long:
         return function()
     loop = running_loop()
     if isinstance(loop, VirtualLoop):
         return function()
-    return await loop.run_in_executor(threads, _with_time_of, loop, function)
+    return await loop.run_in_executor(threads or _THREADS.of(_user.get()), _with_time_of, loop, function)
 
 
 def _with_time_of(loop: asyncio.AbstractEventLoop, function: Callable[[], T]) -> T:

@@ -28,22 +28,31 @@ def grown(column: npt.NDArray[Any], size: int, fill: int = 0) -> npt.NDArray[Any
     return longer
 
 
+def _zeros(size: int) -> Ints:
+    """A column of nothing, which nobody may change."""
+    found: Ints = np.zeros(size, dtype=np.int64)
+    found.flags.writeable = False
+    return found
+
+
 class Amounts:
-    """One int64 column per resource name, made when the name first appears."""
+    """One int64 column for each resource name of which there is any; asking for others, as pods may, leaves nothing."""
 
     def __init__(self, size: int) -> None:
         self._size = size
         self._columns: dict[str, Ints] = {}
+        self._nothing = _zeros(size)
 
     def __getitem__(self, name: str) -> Ints:
-        found = self._columns.get(name)
-        if found is None:
-            found = self._columns[name] = np.zeros(self._size, dtype=np.int64)
-        return found
+        return self._columns.get(name, self._nothing)
 
     def add(self, row: int, amounts: dict[str, int], sign: int) -> None:
         for name, amount in amounts.items():
-            self[name][row] += sign * amount
+            if (column := self._columns.get(name)) is None:
+                column = self._columns[name] = np.zeros(self._size, dtype=np.int64)
+            column[row] += sign * amount
+            if sign < 0 and not column[row] and not column.any():
+                del self._columns[name]
 
     def plus(self, more: Amounts) -> Amounts:
         """A copy with the other's amounts added."""
@@ -52,12 +61,14 @@ class Amounts:
         return both
 
     def replace(self, row: int, amounts: dict[str, int]) -> None:
-        for column in self._columns.values():
-            column[row] = 0
-        self.add(row, amounts, 1)
+        before = {name: int(column[row]) for name, column in self._columns.items() if column[row]}
+        if before != amounts:
+            self.add(row, before, -1)
+            self.add(row, amounts, 1)
 
     def grow(self, size: int) -> None:
         self._size = size
+        self._nothing = _zeros(size)
         self._columns = {name: grown(column, size) for name, column in self._columns.items()}
 
 
@@ -96,11 +107,20 @@ class Codes(Generic[V]):
     def sums(self, counts: Ints, rows: Rows | None = None) -> Ints:
         """What is counted on the rows (all of them without `rows`), added up by value; the last cell is 0, for -1."""
         held = np.flatnonzero(counts) if rows is None else rows[counts[rows] != 0]
+        return self.sums_of(held, counts[held])
+
+    def sums_of(self, held: Rows, counts: Ints) -> Ints:
+        """The same of counts that are on these rows alone."""
         codes = self.codes[held]
         if len(codes) and codes.min() < 0:
-            held = held[codes >= 0]
-            codes = self.codes[held]
-        return np.bincount(codes, weights=counts[held], minlength=len(self.values) + 1).astype(np.int64)
+            is_labelled = codes >= 0
+            codes, counts = codes[is_labelled], counts[is_labelled]
+        return np.bincount(codes, weights=counts, minlength=len(self.values) + 1).astype(np.int64)
+
+    @property
+    def is_outgrown(self) -> bool:
+        """Most of its values are of rows that have others now."""
+        return len(self.values) > 2 * len(self.codes)
 
     def grow(self, size: int) -> None:
         self.codes = grown(self.codes, size, fill=-1)

@@ -14,6 +14,7 @@ from fairlead.api.verbs import Api
 from fairlead.client.events import Recorder
 from fairlead.runtime import clock
 from fairlead.runtime.clock import running_loop, stopwatch
+from fairlead.runtime.loops import VirtualLoop
 from fairlead.runtime.watchdog import working_on
 from fairlead.scheduler import writes
 from fairlead.scheduler.cluster_model import ClusterModel
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 #: Decisions after which everybody else gets a turn.
 DECISIONS_PER_TURN: Final = 16
+#: Or sooner, if they take long: a pod may have thousands of terms.
+_TURN_SECONDS: Final = 0.05
 
 log = logging.getLogger(__name__)
 
@@ -107,14 +110,22 @@ class Scheduler:
             while True:
                 self._wake.clear()
                 self.queue.tick(clock.monotonic())
-                for _ in range(DECISIONS_PER_TURN):
-                    queued = self.queue.pop()
-                    if queued is None:
-                        await self._pause()
-                        break
-                    await self._try(queued)
-                else:
+                if await self._take_turn():
                     await asyncio.sleep(0)
+                else:
+                    await self._pause()
+
+    async def _take_turn(self) -> bool:
+        """Decide about some pods, in real time for no longer than a moment; False if there are no more."""
+        began, is_virtual = stopwatch(), isinstance(running_loop(), VirtualLoop)
+        for _ in range(DECISIONS_PER_TURN):
+            queued = self.queue.pop()
+            if queued is None:
+                return False
+            await self._try(queued)
+            if not is_virtual and stopwatch() - began > _TURN_SECONDS:
+                break
+        return True
 
     async def _pause(self) -> None:
         """Wait for a change, or for a back-off to end."""

@@ -8,18 +8,19 @@ gets the terms of the pods that are there. So a decision never looks at pods, ho
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
 import numpy as np
 
 from fairlead.caches import LruCache
-from fairlead.scheduler.columns import Ints, grown
+from fairlead.scheduler.columns import Codes, Ints, grown
 from fairlead.scheduler.pod_relations import REMEMBERED, AffinityTerm, PodRelations
 
 #: Columns that were not asked for longest are forgotten beyond this number.
 MOST_MATCH_COUNTS: Final = 128
+#: Up to one row in so many, a term's pods are counted row by row.
+_FEW_OF_ALL: Final = 16
 
 Matches = Callable[[PodRelations], bool]
 
@@ -51,15 +52,45 @@ class AffinityKind(Enum):
     PREFERRED_ANTI_AFFINITY = auto()
 
 
-@dataclass(slots=True)
 class ExistingTerms:
-    """The placed pods that have one term, of one kind and weight: how many on each row."""
+    """The placed pods that have one term, of one kind and weight: how many on each row.
 
-    kind: AffinityKind
-    weight: int
-    term: AffinityTerm
-    counts: Ints
-    total: int = 0
+    A pod may have thousands of terms that nobody else has, so a term gets a column once it is on many rows.
+    """
+
+    __slots__ = ("_column", "_few", "kind", "term", "total", "weight")
+
+    def __init__(self, kind: AffinityKind, weight: int, term: AffinityTerm) -> None:
+        self.kind, self.weight, self.term = kind, weight, term
+        self.total = 0
+        self._few: dict[int, int] = {}
+        self._column: Ints | None = None
+
+    def count(self, row: int, sign: int, size: int) -> None:
+        """A pod came (1) or went (-1); `size`: how many rows there are."""
+        self.total += sign
+        if self._column is not None:
+            self._column[row] += sign
+            return
+        self._few[row] = self._few.get(row, 0) + sign
+        if not self._few[row]:
+            del self._few[row]
+        elif len(self._few) > size // _FEW_OF_ALL:
+            self._column = np.zeros(size, dtype=np.int64)
+            for each, count in self._few.items():
+                self._column[each] = count
+            self._few.clear()
+
+    def sums(self, places: Codes[str]) -> Ints:
+        """How many are at each of these places."""
+        if self._column is not None:
+            return places.sums(self._column)
+        rows, counts = list(self._few), list(self._few.values())
+        return places.sums_of(np.array(rows, dtype=np.intp), np.array(counts, dtype=np.int64))
+
+    def grow(self, size: int) -> None:
+        if self._column is not None:
+            self._column = grown(self._column, size)
 
 
 class PodIndex:
@@ -132,10 +163,9 @@ class PodIndex:
     def _count_term(self, kind: tuple[AffinityKind, int, AffinityTerm], row: int, sign: int) -> None:
         found = self._existing_terms.get(kind)
         if found is None:
-            found = self._existing_terms[kind] = ExistingTerms(*kind, np.zeros(self._size, dtype=np.int64))
+            found = self._existing_terms[kind] = ExistingTerms(*kind)
             self._selecting.clear()
-        found.counts[row] += sign
-        found.total += sign
+        found.count(row, sign, self._size)
         if not found.total:
             del self._existing_terms[kind]
             self._selecting.clear()
@@ -155,7 +185,7 @@ class PodIndex:
         for match_count in self._match_counts.values():
             match_count.counts = grown(match_count.counts, size)
         for terms in self._existing_terms.values():
-            terms.counts = grown(terms.counts, size)
+            terms.grow(size)
 
 
 def _terms_of(relations: PodRelations) -> Iterator[tuple[AffinityKind, int, AffinityTerm]]:

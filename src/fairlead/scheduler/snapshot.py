@@ -11,7 +11,8 @@ assumed at once and confirmed or forgotten later. Changes are written to journal
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
@@ -85,6 +86,9 @@ class Snapshot:
         self._rows: dict[str, int] = {}
         self._free: list[int] = []
         self._labels: dict[str, Codes[str]] = {}
+        #: How many nodes have each label; and the column of a label that no node has.
+        self._label_uses: Counter[str] = Counter()
+        self._no_label: Codes[str] = Codes(size)
         self._pods: dict[str, Placed] = {}
         self._pods_on: dict[int, dict[str, Placed]] = {}
         self._alive_rows: Rows | None = None
@@ -103,8 +107,10 @@ class Snapshot:
         return row if row is not None and self.alive[row] else None
 
     def labels(self, key: str) -> Codes[str]:
-        """The column of a label; made when first asked for."""
+        """The column of a label; made when first asked for. Labels that no node has, as pods may name, share one."""
         column = self._labels.get(key)
+        if column is None and not self._label_uses[key]:
+            return self._no_label
         if column is None:
             column = self._labels[key] = Codes(self.size)
             for row, node in enumerate(self.nodes):
@@ -145,11 +151,10 @@ class Snapshot:
         self.nodes[row] = node
         self.images.add(row, node)
         self.unschedulable[row] = node.spec.unschedulable
-        self.taints[row] = node.taints
+        self._set_taints(row, node.taints)
         self.allowed_pods[row] = allowed_pods_of(node)
         self.allocatable.replace(row, allocatable_of(node))
-        for key, column in self._labels.items():
-            column[row] = node.metadata.labels.get(key)
+        self._set_labels(row, known.metadata.labels if known is not None else {}, node.metadata.labels)
         self.node_changes.mark(row)
         self.node_changes.trim(self.size)
 
@@ -165,10 +170,32 @@ class Snapshot:
         self.alive[row] = False
         self.count -= 1
         self._alive_rows = None
-        for column in self._labels.values():
-            column[row] = None
+        self._set_labels(row, known.metadata.labels if known is not None else {}, {})
         self.node_changes.mark(row)
         self._release(row)
+
+    def _set_labels(self, row: int, before: Mapping[str, str], after: Mapping[str, str]) -> None:
+        if before == after:
+            return
+        self._label_uses.update(after.keys())
+        self._label_uses.subtract(before.keys())
+        for key in (*before, *after):
+            if not self._label_uses[key]:
+                del self._label_uses[key]
+                self._labels.pop(key, None)
+            elif (column := self._labels.get(key)) is not None:
+                column[row] = after.get(key)
+                if column.is_outgrown:
+                    del self._labels[key]
+
+    def _set_taints(self, row: int, taints: tuple[Taint, ...]) -> None:
+        """Taints tell when they were added: in time there are many that no node has any more."""
+        self.taints[row] = taints
+        if self.taints.is_outgrown:
+            self.taints = Codes(self.size)
+            for other, node in enumerate(self.nodes):
+                if node is not None:
+                    self.taints[other] = node.taints
 
     def _row_for(self, name: str) -> int:
         row = self._rows.get(name)
@@ -202,7 +229,7 @@ class Snapshot:
         self.taints.grow(size)
         self.pod_index.grow(size)
         self.least_priorities.grow(size)
-        for column in self._labels.values():
+        for column in (*self._labels.values(), self._no_label):
             column.grow(size)
 
     # --- pods -------------------------------------------------------------------------------------------------------

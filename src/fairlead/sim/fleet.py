@@ -209,10 +209,11 @@ class Fleet:
     def _pod_event(self, old: Pod | None, new: Pod | None) -> None:
         pod = new or old
         assert pod is not None
-        if pod.spec.node_name not in self._allocations:
-            return
         if new is None:
-            self._forget(pod)
+            if pod.spec.node_name in self._allocations or pod.metadata.uid in self._runs:  # its node may be gone
+                self._forget(pod)
+            return
+        if new.spec.node_name not in self._allocations:
             return
         if new.is_finished:  # at once: by now the scheduler may have given its room to another
             self._release(new)

@@ -21,7 +21,7 @@ from fairlead.agent import linux
 from fairlead.agent.cgroups.hierarchies import hierarchies
 from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.cgroups.probes import least_oom_score_adj
-from fairlead.agent.claims import held
+from fairlead.agent.claims import LOCK, held
 from fairlead.agent.machine import meminfo
 from fairlead.agent.measuring.file_systems import file_system
 from fairlead.agent.trees import remove_tree
@@ -138,7 +138,7 @@ def _clear(folder: Path, cgroups: Cgroups, cgroup: str) -> None:
         raise OSError(0, f"processes in the cgroup {cgroup} do not end")
     linux.unmount_below(folder)
     for entry in folder.iterdir():
-        if entry.name == "agent.lock":
+        if entry.name == LOCK:
             continue
         if entry.is_dir() and not entry.is_symlink():
             remove_tree(entry)

@@ -7,9 +7,9 @@ from typing import Any
 
 from fairlead.api import builtin
 from fairlead.api.objects import Obj
-from fairlead.node.stats.endpoints import NodeAnswer
 from fairlead.node.stats.measurements import NodeMeasurements, PodsUse
 from fairlead.runtime.clock import now, timestamp
+from fairlead.runtime.http.replies import Reply
 from tests import measured_nodes
 from tests.controllers.cluster import Cluster
 
@@ -33,7 +33,7 @@ class Agents:
     async def pods_use(self, node: str, uids: Collection[str]) -> PodsUse:
         return (await self.measure(node)).pods_use()
 
-    async def get(self, node: str, path: str, query: Mapping[str, str]) -> NodeAnswer | None:
+    async def get(self, node: str, path: str, query: Mapping[str, str]) -> Reply | None:
         return None
 
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
 
-from fairlead.agent.kubelet_api.replies import Failed
 from fairlead.api.builtin import SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS
 from fairlead.api.errors import ApiError
 from fairlead.api.meta import View
@@ -21,6 +20,7 @@ from fairlead.api.users import User
 from fairlead.api.verbs import Api
 from fairlead.caches import LruCache
 from fairlead.runtime.clock import monotonic
+from fairlead.runtime.http.replies import Failed
 from fairlead.runtime.tls_peers import TlsPeers
 
 #: authentication.webhook.cacheTTL, authorization.webhook.cacheAuthorizedTTL and cacheUnauthorizedTTL.

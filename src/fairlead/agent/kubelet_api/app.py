@@ -14,11 +14,11 @@ from urllib.parse import parse_qs, unquote
 from fairlead.agent.kubelet_api import commands, logs, ports
 from fairlead.agent.kubelet_api.access import KubeletAccess
 from fairlead.agent.kubelet_api.pod_streams import PodStreams
-from fairlead.agent.kubelet_api.replies import Failed, Reply
-from fairlead.node.stats import endpoints
+from fairlead.node.stats import endpoints, kubelet_metrics
 from fairlead.runtime.exposition import MEDIA_TYPE, exposition
 from fairlead.runtime.http.exchange import Receive, Scope, Send
 from fairlead.runtime.http.protocol import ON_AUTHENTICATED, TRANSPORT
+from fairlead.runtime.http.replies import NOT_FOUND, Failed, Reply
 from fairlead.runtime.metrics import Counter, Gauge, MetricsRegistry
 from fairlead.runtime.process_metrics import process_families
 
@@ -66,6 +66,7 @@ class KubeletApi:
             "attach": (_UPGRADES, self._attach),
             "portForward": (_UPGRADES, self._port_forward),
             "pods": (_READS, self._all_pods),
+            "runningpods": (_READS, self._measurements),
             "metrics": (_READS, self._measurements),
             "stats": (_READS, self._measurements),
             "configz": (_READS, self._measurements),
@@ -119,7 +120,7 @@ class KubeletApi:
 
     async def _logs(self, asked: _Asked) -> Reply | None:
         if len(asked.parts) != 4:
-            return _NOT_FOUND
+            return NOT_FOUND
         _, namespace, name, container = asked.parts
         log = logs.Log(self._pods, namespace, name, container, asked.query)
         sending = asyncio.create_task(log.send(asked.scope, asked.send))
@@ -147,7 +148,7 @@ class KubeletApi:
             case (_, namespace, name, uid, container):
                 where = namespace, name, uid, container
             case _:
-                return _NOT_FOUND
+                return NOT_FOUND
         await commands.answer(self._pods, where, asked.queries, asked.scope, is_exec=is_exec)
         return None
 
@@ -158,7 +159,7 @@ class KubeletApi:
             case (_, namespace, name, uid):
                 where = namespace, name, uid
             case _:
-                return _NOT_FOUND
+                return NOT_FOUND
         await ports.answer(self._pods, where, asked.queries, asked.scope)
         return None
 
@@ -171,23 +172,20 @@ class KubeletApi:
 
     async def _measurements(self, asked: _Asked) -> Reply | None:
         path = "/".join(asked.parts)
-        if path == "metrics":
-            return Reply(await exposition(self.metrics), media_type=MEDIA_TYPE)
         try:
             measured = await self._pods.measure()
         except OSError as error:
             raise Failed(500, str(error)) from error
+        if path == "metrics":  # of the node as far as it was measured, and of this process
+            of_node = b"" if measured is None else kubelet_metrics.exposition(measured, self._pods.evictions())
+            return Reply(of_node + await exposition(self.metrics), media_type=MEDIA_TYPE)
         if measured is None:
             return Reply(b"nothing has been measured yet\n", 503)
-        found = endpoints.answer(path, asked.query, measured, self._pods.configuration())
-        return Reply(found.body, found.code, found.media_type)
-
-
-_NOT_FOUND: Final = Reply(endpoints.NOT_FOUND.body, 404)
+        return endpoints.answer(path, asked.query, measured, self._pods.configuration())
 
 
 async def _unknown(asked: _Asked) -> Reply | None:
-    return _NOT_FOUND
+    return NOT_FOUND
 
 
 async def _until_gone(receive: Receive) -> None:

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 
 from fairlead.agent.kubelet_api.pod_streams import NotRun, PodStreams, ProcessStreams
 from fairlead.agent.kubelet_api.pod_views import PodView
-from fairlead.agent.kubelet_api.replies import Failed
 from fairlead.runtime.http.exchange import Scope
+from fairlead.runtime.http.replies import Failed
 from fairlead.runtime.streaming.command_protocols import SPOKEN
 from fairlead.runtime.streaming.command_status import ended, failed
 from fairlead.runtime.streaming.duplex import copy

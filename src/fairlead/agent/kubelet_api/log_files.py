@@ -58,6 +58,12 @@ class LogFiles:
             elif not self._goes_on():
                 return b""
 
+    def may_go_on(self) -> bool:
+        """Whether `read` could find something, for some microseconds of a loop's time: asked after it found nothing."""
+        if self._is_old:
+            return True
+        return os.fstat(self._file.fileno()).st_size > self._file.tell() or self._was_rotated()
+
     def _was_rotated(self) -> bool:
         try:
             return not os.path.samestat(os.fstat(self._file.fileno()), self._path.stat())

@@ -14,12 +14,12 @@ from fairlead.agent.kubelet_api.log_files import LogFiles
 from fairlead.agent.kubelet_api.log_lines import LineFormatter, Shown
 from fairlead.agent.kubelet_api.pod_streams import PodStreams
 from fairlead.agent.kubelet_api.pod_views import NoLogs, PodView, logged_container
-from fairlead.agent.kubelet_api.replies import Failed
 from fairlead.api.errors import ApiError
 from fairlead.api.pod_log_options import ALL, PodLogOptions
 from fairlead.golang.quoting import go_quote
 from fairlead.runtime.clock import now
 from fairlead.runtime.http.exchange import Scope, Send, framing
+from fairlead.runtime.http.replies import Failed
 from fairlead.runtime.offload import offload
 
 #: How long nothing may have come before it is looked again: a tenth of a second is what people see as at once.
@@ -88,8 +88,15 @@ async def _pieces(path: Path, options: PodLogOptions, is_running: Callable[[], b
                 if not may_grow:
                     return
                 await asyncio.sleep(LOOK_SECONDS)
+                await _until(lambda: files.may_go_on() or not is_running())
     finally:
         files.close()
+
+
+async def _until(holds: Callable[[], bool]) -> None:
+    """Looked at here: a thread for each look would be dear where a thousand follow."""
+    while not holds():  # noqa: ASYNC110  (files tell nobody)
+        await asyncio.sleep(LOOK_SECONDS)
 
 
 def _opened(path: Path, tail_lines: int | None) -> LogFiles:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -73,6 +73,10 @@ class PodStreams(Protocol):
 
     async def measure(self) -> NodeMeasurements | None:
         """What was measured last; None: nothing yet."""
+        ...
+
+    def evictions(self) -> Mapping[str, int]:
+        """How many pods the node has evicted since the agent started, by signal."""
         ...
 
     def configuration(self) -> Obj:

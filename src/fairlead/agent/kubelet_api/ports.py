@@ -7,9 +7,9 @@ from functools import partial
 
 from fairlead.agent.kubelet_api.pod_streams import PodStreams
 from fairlead.agent.kubelet_api.pod_views import PodView
-from fairlead.agent.kubelet_api.replies import Failed
 from fairlead.golang.quoting import go_quote
 from fairlead.runtime.http.exchange import Scope
+from fairlead.runtime.http.replies import Failed
 from fairlead.runtime.streaming.handshake import HandshakeError, agree
 from fairlead.runtime.streaming.port_forward import MOST_PORTS, SPOKEN, TUNNELLED, Pod, forward, is_port
 

@@ -15,7 +15,7 @@ import msgspec
 
 from fairlead.agent.images_seam import Image
 from fairlead.agent.pods.apparmor import profile_of
-from fairlead.agent.pods.environment import CannotConfigure, expanded
+from fairlead.agent.pods.environment import CannotConfigure, all_expanded
 from fairlead.agent.runtimes.base import ContainerSpec, Mount, Security
 from fairlead.api.objects import Obj
 from fairlead.golang.quoting import go_quote
@@ -74,8 +74,8 @@ def container_spec(manifest: Obj, container: Obj, made: Made) -> ContainerSpec:
 
 def _argv(container: Obj, image: Image, env: Mapping[str, str]) -> list[str]:
     """A command takes the place of the entrypoint and of what the image would tell it; arguments that of the latter."""
-    command = [expanded(word, env) for word in container.get("command") or ()]
-    args = [expanded(word, env) for word in container.get("args") or ()]
+    command = all_expanded(container.get("command") or (), env)
+    args = all_expanded(container.get("args") or (), env)
     if command:
         argv = command + args
     else:

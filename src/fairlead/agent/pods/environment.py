@@ -5,8 +5,9 @@ Sources: makeEnvironmentVariables of pkg/kubelet/kubelet_pods.go, third_party/fo
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from fairlead.agent.pods.downward import DownwardApi
@@ -16,6 +17,10 @@ from fairlead.api.objects import Obj
 from fairlead.golang.quoting import go_quote
 
 _REFERENCE: Final = re.compile(r"\$(\$|\(([^)]*)\))")
+#: What Linux passes on to a program: of one text, and of all.
+_LONGEST: Final = 32 * os.sysconf("SC_PAGE_SIZE")
+_MOST_TOGETHER: Final = 6 << 20
+_SHOWN: Final = 64
 _NAME: Final = re.compile(r"[ -<>-~]+")
 
 
@@ -29,29 +34,60 @@ async def environment(
     sources: Sources,
     downward: DownwardApi,
     services: Mapping[str, str],
-    files: EnvFiles,
+    files: EnvFiles | None,
 ) -> dict[str, str]:
-    """What `envFrom` and `env` come to, and the variables of services that they do not say themselves."""
-    found: dict[str, str] = {}
+    """What `envFrom` and `env` come to, and the variables of services that they do not say themselves.
+
+    `files`: None where that feature is off.
+    """
+    found, length = dict(services), 0
     for whole in container.get("envFrom") or ():
-        found |= await _whole(whole, namespace, sources)
-    own: dict[str, str] = {}
+        for name, text in (await _whole(whole, namespace, sources)).items():
+            found[name] = text
+            length = _longer(length, name, text)
     for variable in container.get("env") or ():
-        value = await _value(variable, container, namespace, sources, downward, files, {**services, **own})
+        value = await _value(variable, container, namespace, sources, downward, files, found)
         if value is not None:
-            own[variable["name"]] = value
-    return {**services, **found, **own}
+            found[variable["name"]] = value
+            length = _longer(length, variable["name"], value)
+    return found
+
+
+def _longer(length: int, name: str, value: str) -> int:
+    """How long it is with one more; CannotConfigure if no program could be started with that."""
+    length += len(name) + len(value)
+    if length > _MOST_TOGETHER:
+        raise CannotConfigure(f"the environment is longer than {_MOST_TOGETHER} bytes")
+    return length
 
 
 def expanded(text: str, variables: Mapping[str, str]) -> str:
-    """`$(NAME)` becomes the value of a known variable, `$$` a dollar; anything else stays."""
+    """`$(NAME)` becomes the value of a known variable, `$$` a dollar; anything else stays.
+
+    CannotConfigure for what comes to more than a program can be given: variables that are made of others double.
+    """
+    length = len(text)
 
     def value(match: re.Match[str]) -> str:
-        if match[1] == "$":
-            return "$"
-        return variables.get(match[2], match[0])
+        nonlocal length
+        found = "$" if match[1] == "$" else variables.get(match[2], match[0])
+        length += len(found) - len(match[0])
+        if length > _LONGEST:
+            raise CannotConfigure(f"{go_quote(text[:_SHOWN])} comes to more than {_LONGEST} bytes")
+        return found
 
     return _REFERENCE.sub(value, text)
+
+
+def all_expanded(words: Iterable[str], variables: Mapping[str, str]) -> list[str]:
+    """CannotConfigure also for more words than a program can be given."""
+    found, length = [], 0
+    for word in words:
+        found.append(expanded(word, variables))
+        length += len(found[-1])
+        if length > _MOST_TOGETHER:
+            raise CannotConfigure(f"the command is longer than {_MOST_TOGETHER} bytes")
+    return found
 
 
 def fully_expanded(text: str, variables: Mapping[str, str]) -> str:
@@ -81,7 +117,7 @@ async def _value(
     namespace: str,
     sources: Sources,
     downward: DownwardApi,
-    files: EnvFiles,
+    files: EnvFiles | None,
     before: Mapping[str, str],
 ) -> str | None:
     origin = variable.get("valueFrom")
@@ -96,7 +132,7 @@ async def _value(
             return await _of_key(kind, reference, namespace, sources)
     if (reference := origin.get("fileKeyRef")) is not None:
         try:
-            return await files.value(reference)
+            return await files.value(reference) if files is not None else ""
         except NoVariable as problem:
             raise CannotConfigure(str(problem)) from None
     raise CannotConfigure(f"env {variable['name']}: valueFrom.{next(iter(origin), '')} is not supported by this node")

@@ -12,47 +12,21 @@ import asyncio
 import gzip
 import logging
 import shutil
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from fairlead.agent.runtimes.base import ContainerStatus, Runtime, State
-from fairlead.api import quantity
-from fairlead.node.configuration.errors import Stage, StartupError
-from fairlead.node.configuration.settings import KubeletConfiguration
-from fairlead.runtime.clock import now
+from fairlead.node.log_rotation import LogPolicy
+from fairlead.runtime.clock import monotonic, now
 
 COMPRESSED: Final = ".gz"
 _DRAFT: Final = ".tmp"
 _TIME: Final = "%Y%m%d-%H%M%S"
+#: As Go does without being told.
+_LEVEL: Final = 6
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogPolicy:
-    #: From how many bytes on a log is rotated; negative: never.
-    max_bytes: int
-    max_files: int
-    interval_seconds: float
-    workers: int
-
-    @classmethod
-    def of(cls, config: KubeletConfiguration) -> LogPolicy:
-        """StartupError for what a kubelet would not start with."""
-        size = config.container_log_max_size
-        try:
-            max_bytes = quantity.parse(size).units
-        except ValueError as error:
-            message = f'failed to parse container log max size "{size}": {error}'
-            raise StartupError(Stage.START, message) from None
-        return cls(
-            max_bytes=max_bytes,
-            max_files=config.container_log_max_files,
-            interval_seconds=config.container_log_monitor_interval,
-            workers=config.container_log_max_workers,
-        )
 
 
 class LogRotation:
@@ -61,10 +35,12 @@ class LogRotation:
         self._turns = asyncio.Semaphore(policy.workers)
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Until cancelled. However long packing takes, the next look comes when it would have come without."""
+        due = monotonic()
         while self._policy.max_bytes >= 0:
             await self.look()
-            await asyncio.sleep(self._policy.interval_seconds)
+            due = max(due + self._policy.interval_seconds, monotonic())
+            await asyncio.sleep(due - monotonic())
 
     async def look(self) -> None:
         """Rotate what is due now."""
@@ -95,7 +71,7 @@ class LogRotation:
     def _move_if_due(self, path: Path, rotated: Path) -> bool:
         if path.stat().st_size < self._policy.max_bytes or rotated.exists():
             return False
-        for file in _kept(path, self._policy.max_files - 2):
+        for file in _kept(path, self._policy.most_packed):
             _compress(file)
         path.rename(rotated)
         return True
@@ -115,7 +91,7 @@ def _kept(path: Path, most: int) -> list[Path]:
             file.unlink()  # of a compression that was cut off
         else:
             files.append(file)
-    excess = max(len(files) - max(most, 0), 0)
+    excess = max(len(files) - most, 0)
     for file in files[:excess]:
         file.unlink()
     return files[excess:]
@@ -126,7 +102,7 @@ def _compress(file: Path) -> None:
         return
     compressed = file.with_name(f"{file.name}{COMPRESSED}")
     draft = compressed.with_name(f"{compressed.name}{_DRAFT}")
-    with file.open("rb") as source, gzip.open(draft, "wb") as target:
+    with file.open("rb") as source, gzip.open(draft, "wb", _LEVEL) as target:
         shutil.copyfileobj(source, target)
     draft.rename(compressed)
     file.unlink()

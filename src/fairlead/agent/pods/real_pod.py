@@ -44,6 +44,7 @@ from fairlead.api.podresources import pod_limits
 from fairlead.api.pods import FINISHED, Container, Pod
 from fairlead.api.quantity import ZERO
 from fairlead.golang.quoting import go_quote
+from fairlead.node.configuration.feature_gates import ENV_FILES, USER_NAMESPACES
 from fairlead.node.container_runtime import Start
 from fairlead.node.container_sync import DEFAULT_GRACE_SECONDS, Note, field_path
 from fairlead.node.containers import container_id
@@ -53,7 +54,6 @@ from fairlead.runtime.clock import monotonic, now
 #: How long until what failed is tried again.
 AGAIN_SECONDS: Final = 10.0
 _POST_START_SECONDS: Final = 600.0
-_USER_NAMESPACES: Final = "UserNamespacesSupport"
 CONTAINER_KINDS: Final = ("initContainers", "containers", "ephemeralContainers")
 
 
@@ -123,8 +123,8 @@ class RealPod:
     def _users(self, handler: str) -> IdRange | None:
         """RuntimeFailure where the pod cannot have those that it asks for, as a kubelet says it."""
         host_users = self.manifest["spec"].get("hostUsers")
-        if host_users is not None and not self.place.configured.gates.enabled(_USER_NAMESPACES):
-            raise RuntimeFailure(f"the feature gate {go_quote(_USER_NAMESPACES)} is disabled: can't set spec.HostUsers")
+        if host_users is not None and not self.place.configured.gates.enabled(USER_NAMESPACES):
+            raise RuntimeFailure(f"the feature gate {go_quote(USER_NAMESPACES)} is disabled: can't set spec.HostUsers")
         if host_users is not False:
             return None
         features = self.place.runtime.handlers.get(handler)
@@ -297,7 +297,8 @@ class RealPod:
 
     async def _made(self, container: Obj, attempt: int, image: Image) -> Made:
         place, meta = self.place, self.pod.metadata
-        files, services = EnvFiles(self._volumes.path), self._services()
+        has_env_files, services = place.configured.gates.enabled(ENV_FILES), self._services()
+        files = EnvFiles(self._volumes.path) if has_env_files else None
         env = await environment(container, meta.namespace, place.sources, self._downward(), services, files)
         folder, is_recursive = place.folder(meta.uid) / "etc", self._mounts_recursively(container)
         mounts = await asyncio.to_thread(
@@ -412,7 +413,7 @@ async def tear_down(place: Place, uid: str, cgroup: str) -> None:
     with suppress(NetworkFailed):  # what could not be taken back is collected later
         await place.network.detach(uid)
     await asyncio.to_thread(PodVolumes(place.folder(uid), 0).tear_down)
-    await asyncio.to_thread(_remove_cgroup, place, cgroup)
+    await asyncio.to_thread(remove_cgroup, place, cgroup)
 
 
 def remove_logs(place: Place, uid: str) -> None:
@@ -446,13 +447,13 @@ class Remnants(NamedTuple):
                 PodVolumes(folder, 0).tear_down()
         for uid, cgroup in self.cgroups.items():
             if uid not in running:
-                _remove_cgroup(place, cgroup)
+                remove_cgroup(place, cgroup)
         for uid in self.logs:
             if uid not in there:
                 remove_logs(place, uid)
 
 
-def _remove_cgroup(place: Place, cgroup: str) -> None:
+def remove_cgroup(place: Place, cgroup: str) -> None:
     if not place.cgroups.remove(cgroup):
         place.cgroups.kill(cgroup)
         place.cgroups.remove(cgroup)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from fairlead.agent import linux
@@ -23,11 +23,16 @@ class RealPodStreams:
     """Containers go by the IDs in statuses: NAME://ID."""
 
     def __init__(
-        self, worker: PodWorker, place: Place, configuration: Obj, measured: Callable[[], NodeMeasurements | None]
+        self,
+        worker: PodWorker,
+        place: Place,
+        configuration: Obj,
+        measured: Callable[[], NodeMeasurements | None],
+        evictions: Mapping[str, int],
     ) -> None:
-        """`measured` has what was measured last."""
+        """`measured` has what was measured last; `evictions` are counted by signal."""
         self._worker, self._place, self._configuration = worker, place, configuration
-        self._measured = measured
+        self._measured, self._evictions = measured, evictions
 
     def pods(self) -> Iterable[Encoded]:
         return [encoded(real.manifest) for real in self._worker.real_pods]
@@ -72,6 +77,9 @@ class RealPodStreams:
 
     async def measure(self) -> NodeMeasurements | None:
         return self._measured()
+
+    def evictions(self) -> Mapping[str, int]:
+        return self._evictions
 
     def configuration(self) -> Obj:
         return self._configuration

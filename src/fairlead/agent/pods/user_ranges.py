@@ -14,9 +14,8 @@ from typing import Final
 import msgspec
 
 from fairlead.agent.runtimes.base import IdRange, RuntimeFailure
+from fairlead.node.user_ids import IDS_PER_POD
 
-#: Of a pod, if the configuration does not say how many (`userNamespaces.idsPerPod`).
-IDS_PER_POD: Final = 1 << 16
 _FILE: Final = "users.json"
 
 

@@ -10,6 +10,7 @@ import msgspec
 from fairlead.api.errors import ApiError, BadRequest, Invalid
 from fairlead.api.fields import Errors, invalid
 from fairlead.api.objects import Obj
+from fairlead.golang.json import decode
 from fairlead.golang.json_errors import json_error
 
 T = TypeVar("T")
@@ -47,7 +48,6 @@ def undecodable(shown: str, why: str) -> Invalid:
     return invalid("", "", errors)
 
 
-decode = msgspec.json.Decoder().decode
 encode = msgspec.json.Encoder().encode
 
 

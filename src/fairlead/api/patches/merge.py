@@ -10,7 +10,8 @@ from typing import Any
 from fairlead.api.encoded import NULL_BYTES, copied
 from fairlead.api.errors import BadRequest
 from fairlead.api.objects import Obj
-from fairlead.api.patches.bodies import ANY_MAP, Parse, decode, encode, read
+from fairlead.api.patches.bodies import ANY_MAP, Parse, encode, read
+from fairlead.golang.json import decode
 from fairlead.golang.json_errors import json_error
 from fairlead.golang.values import unmarshal_error
 

@@ -5,8 +5,7 @@ And what macros cost, which cel-go has as loops over calls.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from fairlead.cel.values import size_of
 
@@ -51,22 +50,34 @@ def comparing_all(values: Any) -> int:
     return NEW_LIST + int(len(values) ** 2 * factor)
 
 
-def macro(name: str, bodies: Sequence[int]) -> tuple[int, int, int]:
-    """What a macro costs to begin, for each element, and to end; of what its bodies cost."""
-    body, condition = bodies[-1], bodies[0] if len(bodies) == 2 else None
-    match name:
-        case "all":
-            return 0, 3 + body, 1
-        case "exists":
-            return 0, 4 + body, 1
-        case "exists_one" | "existsOne":
-            return 0, 2 + body, 2
-        case "filter":
-            return NEW_LIST, 13 + body, 1
-        case "map" | "transformList":
-            start, step = NEW_LIST, 12 + body
-        case "transformMap":
-            start, step = NEW_MAP, 3 + body
-        case _:
-            start, step = NEW_MAP, 2 + body
-    return start, step if condition is None else condition + step, 1
+class MacroCost(NamedTuple):
+    """What a macro costs beside what its bodies cost. It is a loop that asks whether to go on, and adds to a result."""
+
+    #: To begin, as it is estimated: an empty list or map, which is made once.
+    start: int
+    #: For each element.
+    each: int
+    #: For each element that fulfils its condition, or if it has none.
+    chosen: int = 0
+    #: To end before the last element.
+    early: int = 0
+    #: To give its result.
+    end: int = 1
+
+
+_LIST_MADE: Final = MacroCost(NEW_LIST, 1, NEW_LIST + 1)
+_MACROS: Final = {
+    "all": MacroCost(0, 3, early=2),
+    "exists": MacroCost(0, 4, early=3),
+    "exists_one": MacroCost(0, 1, 1, end=2),
+    "existsOne": MacroCost(0, 1, 1, end=2),
+    "filter": MacroCost(NEW_LIST, 1, NEW_LIST + 2),
+    "map": _LIST_MADE,
+    "transformList": _LIST_MADE,
+    "transformMap": MacroCost(NEW_MAP, 1, 2),
+    "transformMapEntry": MacroCost(NEW_MAP, 1, 1),
+}
+
+
+def macro(name: str) -> MacroCost:
+    return _MACROS[name]

@@ -61,7 +61,7 @@ class Graph:
         return self._nodes.get(uid)
 
     def dependents(self, uid: str) -> list[GraphNode]:
-        """DynamicInformers that names this owner, by kind and name."""
+        """Everything that names this owner, by kind and name."""
         found = [self._nodes[dependent] for dependent in self._dependents.get(uid, ())]
         return sorted(found, key=lambda node: (node.resource.qualified, node.obj.metadata.key))
 

@@ -14,21 +14,10 @@ from fairlead.node.stats import cadvisor, kubelet_metrics, resource_metrics
 from fairlead.node.stats.measurements import NodeMeasurements
 from fairlead.node.stats.pod_lists import pod_list, running_pods
 from fairlead.node.stats.summary import summary
+from fairlead.runtime.http.replies import NOT_FOUND, Reply
 
-JSON: Final = "application/json"
-TEXT: Final = "text/plain; charset=utf-8"
 #: What Prometheus reads.
 EXPOSITION: Final = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
-
-
-@dataclass(frozen=True, slots=True)
-class NodeAnswer:
-    body: bytes
-    media_type: str = TEXT
-    code: int = 200
-
-
-NOT_FOUND: Final = NodeAnswer(b"404 page not found\n", code=404)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,26 +36,26 @@ def answer(
     node: NodeMeasurements,
     configuration: Obj | None = None,
     state: KubeletState | None = None,
-) -> NodeAnswer:
+) -> Reply:
     """The answer to a GET of `/path`. `configuration`: the KubeletConfiguration, where it is known."""
     match path:
         case "pods" | "pods/" if state is not None:
-            return NodeAnswer(encode(pod_list(state.pods)), JSON)
+            return Reply.json(encode(pod_list(state.pods)))
         case "runningpods" | "runningpods/":
-            return NodeAnswer(encode(running_pods(node)), JSON)
+            return Reply.json(encode(running_pods(node)))
         case "metrics" if state is not None:
-            return NodeAnswer(kubelet_metrics.exposition(node, state.evictions), EXPOSITION)
+            return Reply(kubelet_metrics.exposition(node, state.evictions), media_type=EXPOSITION)
         case "healthz" | "healthz/ping":
-            return NodeAnswer(b"ok")
+            return Reply(b"ok")
         case "stats/summary":
             shown = summary(node, only_cpu_and_memory=query.get("only_cpu_and_memory") == "true")
-            return NodeAnswer(msgspec.json.format(encode(shown), indent=1), JSON)
+            return Reply.json(msgspec.json.format(encode(shown), indent=1))
         case "metrics/resource":
-            return NodeAnswer(resource_metrics.exposition(node), EXPOSITION)
+            return Reply(resource_metrics.exposition(node), media_type=EXPOSITION)
         case "metrics/cadvisor":
-            return NodeAnswer(cadvisor.exposition(node), EXPOSITION)
+            return Reply(cadvisor.exposition(node), media_type=EXPOSITION)
         case "metrics/probes":  # without probes there is none of its counters
-            return NodeAnswer(b"", EXPOSITION)
+            return Reply(b"", media_type=EXPOSITION)
         case "configz" if configuration is not None:
-            return NodeAnswer(encode({"kubeletconfig": configuration}), JSON)
+            return Reply.json(encode({"kubeletconfig": configuration}))
     return NOT_FOUND

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from fairlead.runtime.clock import now
+from fairlead.runtime.flag import Flag
 
 Scope: TypeAlias = dict[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Any]]
@@ -50,6 +51,7 @@ class Exchange:
         "_head",
         "_is_gone",
         "_is_writable",
+        "_on_gone",
         "_taken",
         "_transport",
         "_waits_for_continue",
@@ -65,7 +67,7 @@ class Exchange:
     def __init__(
         self,
         transport: asyncio.Transport,
-        is_writable: asyncio.Event,
+        is_writable: Flag,
         scope: Scope,
         keep_alive: bool,
         taken: Callable[[], None],
@@ -77,7 +79,8 @@ class Exchange:
         self._taken, self._answered = taken, answered
         self.body = bytearray()
         self.expects_more = True
-        self._arrival = asyncio.Event()
+        self._arrival = Flag()
+        self._on_gone: Callable[[], None] | None = None
         self._waits_for_continue = False
         for name, value in scope["headers"]:
             if name == b"expect":
@@ -103,7 +106,7 @@ class Exchange:
     # -- the request
 
     def receive_body(self, data: bytes) -> None:
-        if not self.is_complete:
+        if not self.is_complete and self._on_gone is None:
             self.body += data
             self._arrival.set()
 
@@ -114,6 +117,15 @@ class Exchange:
     def disconnect(self) -> None:
         self._is_gone = True
         self._arrival.set()
+        if self._on_gone is not None:
+            self._on_gone()
+
+    def when_gone(self, tell: Callable[[], None]) -> None:
+        """Whoever answers wants no more of the body, but to be told when the client has gone."""
+        self._on_gone, self.body = tell, bytearray()
+        self._taken()
+        if self._is_gone:
+            tell()
 
     async def receive(self) -> dict[str, Any]:
         """The next part of the body, or `http.disconnect` if the client has gone (or was answered)."""

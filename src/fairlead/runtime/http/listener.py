@@ -20,6 +20,7 @@ from typing import Protocol
 
 from fairlead.runtime.http.exchange import Receive, Scope, Send
 from fairlead.runtime.http.protocol import Connection, Patience
+from fairlead.runtime.token_bucket import TokenBucket
 
 LOOPBACK_ADDRESS = "127.0.0.1"
 BACKLOG = 2048
@@ -28,7 +29,7 @@ BACKLOG = 2048
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _CHECK_SECONDS = 1.0
 _STOP_SECONDS = 1.0
-#: The shortest time between two log lines about exhausted descriptors.
+#: Exhausted descriptors are logged once in that time.
 _REPORT_SECONDS = 60.0
 
 log = logging.getLogger(__name__)
@@ -121,7 +122,7 @@ class Listener:
         self._handshakes: dict[Connection, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
-        self._reported_at = -_REPORT_SECONDS
+        self._complaints = TokenBucket(1 / _REPORT_SECONDS, 1, self._loop.time())
 
     # -- accepting
 
@@ -173,8 +174,7 @@ class Listener:
             await self._wait_without_descriptors("as many connections as there are descriptors for")
 
     async def _wait_without_descriptors(self, why: str) -> None:
-        if self._loop.time() >= self._reported_at + _REPORT_SECONDS:
-            self._reported_at = self._loop.time()
+        if self._complaints.take(self._loop.time()):
             log.error(
                 "no more connections can be taken: %s (%d are open; the limit of descriptors, `ulimit -n`, is %d). "
                 "New ones wait until others end.",

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+from fairlead.runtime.flag import Flag
 from fairlead.runtime.http.protocol import TRANSPORT, WRITABLE
 
 #: How much is written to a connection at once; more only of what cannot be divided.
@@ -42,7 +43,7 @@ class Pace:
 
     def __init__(self, scope: Any) -> None:
         self._transport: asyncio.Transport = scope[TRANSPORT]
-        self._writable: asyncio.Event = scope[WRITABLE]
+        self._writable: Flag = scope[WRITABLE]
 
     @property
     def takes_more(self) -> bool:

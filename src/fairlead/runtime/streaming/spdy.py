@@ -15,7 +15,7 @@ from fairlead.runtime.streaming.duplex import Duplex, Inbox, read_while_there
 from fairlead.runtime.streaming.spdy_headers import SpdyError
 
 #: Streams that are open at once; kubectl has five for a command, and two for each forwarded connection.
-MOST_STREAMS: Final = 512
+MOST_STREAMS: Final = 4096
 
 
 class SpdyStream:

@@ -18,6 +18,7 @@ from fairlead.api.encoded import Encoded, encode
 from fairlead.api.errors import Cause, Forbidden
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.resources import Resource
+from fairlead.api.selectors import Selector
 from fairlead.api.users import INTERNAL_USER, User
 from fairlead.client.webhooks import WebhookClient
 from fairlead.server.access import Authorizer
@@ -191,6 +192,10 @@ class Reader(Protocol):
 
     def each(self, resource: str, namespace: str = "") -> Iterable[Encoded]:
         """All objects of a namespace (or of the cluster), sorted by key."""
+        ...
+
+    async def selected(self, resource: str, namespace: str, selector: Selector) -> Sequence[Encoded]:
+        """Those with such labels. Of many, others get their turn meanwhile: they are those of one moment."""
         ...
 
     def resource_of(self, group: str, version: str, kind: str) -> Resource | None:

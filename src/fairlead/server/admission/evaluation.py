@@ -17,7 +17,7 @@ from fairlead.cel.environment import PER_CALL_LIMIT, Program
 from fairlead.cel.errors import CelError, TooCostlyError
 from fairlead.cel.scope import Meter
 from fairlead.runtime.clock import monotonic, stopwatch
-from fairlead.runtime.fair_thread import FairThread
+from fairlead.runtime.fair_threads import FairThreads
 from fairlead.runtime.offload import offload
 
 T = TypeVar("T")
@@ -26,8 +26,10 @@ T = TypeVar("T")
 POLICY_BUDGET: Final = 10_000_000
 #: And match conditions, of a policy or a webhook (`RuntimeCELCostBudgetMatchConditions`).
 CONDITIONS_BUDGET: Final = POLICY_BUDGET // 4
-#: What policies may cost takes seconds. Who waits for that waits for other policies, and nobody else does.
-_THREAD: Final = FairThread("policies")
+#: What policies may cost takes seconds. Who waits for that waits for slices of other policies, and nobody else does.
+_THREADS: Final = FairThreads("policies", users=32)
+#: For how many seconds an evaluation beside the loop goes on while those of other users wait.
+_SLICE: Final = 0.01
 #: How many seconds of the event loop all expressions about one request may have.
 _SECONDS_OF_LOOP: Final = 0.02
 #: How long webhooks, and policies beside the loop, may take together (apiserver, `requestTimeoutUpperBound`).
@@ -46,12 +48,36 @@ class _TakesLongError(Exception):
 
 
 class Until:
-    """Until when, by the stopwatch, an evaluation may go on. Whoever waits for it in another thread may end it."""
+    """Until when, by the stopwatch, an evaluation may go on."""
 
     __slots__ = ("moment",)
 
     def __init__(self, moment: float) -> None:
         self.moment = moment
+
+    def passed(self) -> None:
+        """Called at every step after that moment."""
+        raise _TakesLongError
+
+
+class _Slices(Until):
+    """For an evaluation beside the loop: it goes on after those of others, as long as somebody waits for it."""
+
+    __slots__ = ("is_wanted",)
+
+    def __init__(self) -> None:
+        super().__init__(-math.inf)
+        self.is_wanted = True
+
+    def begin(self) -> Until:
+        self.moment = stopwatch() + _SLICE
+        return self
+
+    def passed(self) -> None:
+        _THREADS.let_others_go_on()
+        if not self.is_wanted:
+            raise _TakesLongError
+        self.begin()
 
 
 class _TimedMeter(Meter):
@@ -62,9 +88,11 @@ class _TimedMeter(Meter):
         self._until = until
 
     def take(self, cost: int) -> None:
-        super().take(cost)
+        self.left -= cost
+        if self.left < 0:
+            raise self.exceeded()
         if stopwatch() > self._until.moment:
-            raise _TakesLongError
+            self._until.passed()
 
 
 class Budget:
@@ -121,14 +149,14 @@ class RequestTime:
                 pass
             finally:
                 self._of_loop -= stopwatch() - began
-        until = Until(math.inf)
+        slices = _Slices()
         try:
             async with asyncio.timeout(self.seconds_left()):
-                return await offload(lambda: work(until), is_long=True, threads=_THREAD.of(self._user))
+                return await offload(lambda: work(slices.begin()), is_long=True, threads=_THREADS.of(self._user))
         except TimeoutError:
             raise _timeout() from None
-        finally:  # nobody waits for it any more
-            until.moment = -math.inf
+        finally:
+            slices.is_wanted = False
 
 
 def _timeout() -> ServerTimeout:

@@ -82,19 +82,21 @@ def _resource(row: Resource) -> Obj:
 
 
 def all_hold(conditions: Iterable[Condition], variables: Mapping[str, Any], budget: Budget) -> bool:
-    """Whether all match conditions hold. One that does not is enough, whatever others fail. Raises CelError."""
-    failures: dict[str, None] = {}
+    """Whether all match conditions hold. One that does not is enough, whatever others fail. Raises CelError.
+
+    All are asked all the same: what they cost counts.
+    """
+    failures, holds = dict[str, None](), True
     for condition in conditions:
         try:
-            if budget.evaluate(condition.program, variables) is not True:
-                return False
+            holds &= budget.evaluate(condition.program, variables) is True
         except OutOfBudgetError:
             raise
         except CelError as error:
             failures[str(error)] = None
-    if failures:
+    if failures and holds:
         raise CelError(f"[{', '.join(failures)}]" if len(failures) > 1 else next(iter(failures)))
-    return True
+    return holds
 
 
 def _answer(question: Question, user: User, authorizer: ServerAuthorizer) -> Answer:

@@ -60,13 +60,17 @@ class _Invocation:
 
     policy: _Policy
     binding: str
-    params: Obj | None
+    params: Encoded | None
     row: Resource
 
     @property
     def uid(self) -> str:
-        param = (self.params or {}).get("metadata") or {}
+        param = self.params.metadata() if self.params else {}
         return f"{self.policy.name}/{self.binding}/{param.get('namespace', '')}/{param.get('name', '')}"
+
+    def shown_params(self) -> dict[str, Obj | None]:
+        """The variable that holds them; decoded anew, since there may be many invocations and large parameters."""
+        return {"params": self.params.obj() if self.params else None}
 
     def failure(self, why: str, reason: str = "Invalid") -> _Failure:
         who = f"policy '{self.policy.name}' with binding '{self.binding}'"
@@ -97,7 +101,7 @@ class MutatingAdmissionPolicy(AdmissionPlugin):
         if attributes.view is None or matching.is_exempt(attributes):
             return
         failures: list[_Failure] = []
-        invocations = self._invocations(attributes, failures)
+        invocations = await self._invocations(attributes, failures)
         if invocations:
             attributes.reinvocation = rounds = attributes.reinvocation or Reinvocation()
             rounds.begin(self.name, attributes.obj)
@@ -107,7 +111,7 @@ class MutatingAdmissionPolicy(AdmissionPlugin):
         if failures:
             raise _refusal(attributes, failures)
 
-    def _invocations(self, attributes: Attributes, failures: list[_Failure]) -> list[_Invocation]:
+    async def _invocations(self, attributes: Attributes, failures: list[_Failure]) -> list[_Invocation]:
         """Who is asked about a request, before anybody changes it."""
         found = []
         for policy, bindings in bound_policies(self._reader, _POLICIES, _BINDINGS, self._policies, self._bindings):
@@ -118,7 +122,7 @@ class MutatingAdmissionPolicy(AdmissionPlugin):
                 assert row is not None
                 kind, reference = policy.spec.get("paramKind"), binding["spec"].get("paramRef")
                 try:
-                    params = list(params_of(kind, reference, attributes, self._reader))
+                    params = await params_of(kind, reference, attributes, self._reader)
                 except LookupError as error:
                     failed = _Invocation(policy, name_of(binding), None, row)
                     if _fails(policy):
@@ -139,7 +143,9 @@ class MutatingAdmissionPolicy(AdmissionPlugin):
         variables = await self._variables(invocation, attributes) if conditions else {}
         try:
             if not await attributes.time.evaluate(
-                lambda until: all_hold(conditions, variables, Budget(CONDITIONS_BUDGET, until))
+                lambda until: all_hold(
+                    conditions, variables | invocation.shown_params(), Budget(CONDITIONS_BUDGET, until)
+                )
             ):
                 return
         except CelError as error:
@@ -164,18 +170,18 @@ class MutatingAdmissionPolicy(AdmissionPlugin):
     async def _variables(self, invocation: _Invocation, attributes: Attributes) -> dict[str, Any]:
         row = invocation.row
         variables = activation(attributes, row, await attributes.shown(row), self._authorizer)
-        return variables | {"params": invocation.params, "namespaceObject": namespace_of(attributes, self._reader)}
+        return variables | {"namespaceObject": namespace_of(attributes, self._reader)}
 
     async def _mutate(
         self, mutation: Mutation, invocation: _Invocation, attributes: Attributes, view: RequestView
     ) -> None:
         """Change the object once; each mutation sees what those before it changed."""
         row, composed = invocation.row, invocation.policy.expressions.variables
-        variables = await self._variables(invocation, attributes)
-        obj: Obj = variables["object"]
+        shown = await self._variables(invocation, attributes)
+        obj: Obj = shown["object"]
 
         def changed(until: Until) -> Obj:
-            budget = Budget(POLICY_BUDGET, until)
+            budget, variables = Budget(POLICY_BUDGET, until), shown | invocation.shown_params()
             known = variables | {"variables": LazyVariables(composed, variables, budget)}
             value = to_json(budget.evaluate(mutation.program, known))
             if mutation.fault:

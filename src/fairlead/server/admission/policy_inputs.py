@@ -5,9 +5,10 @@ Source: apiserver/pkg/admission/plugin/policy/generic (1.36).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
+from fairlead.api.encoded import Encoded
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.selectors import of_structured
@@ -60,13 +61,12 @@ class LazyVariables(dict[str, Any]):
         return name in self._programs
 
 
-def params_of(
+async def params_of(
     kind: Mapping[str, str] | None, reference: Obj | None, attributes: Attributes, reader: Reader
-) -> Iterator[Obj | None]:
-    """The parameters that a binding names, one after the other; LookupError if it names none."""
+) -> Sequence[Encoded | None]:
+    """The parameters that a binding names; LookupError if it names none. There may be very many, and large ones."""
     if not kind or not reference:
-        yield None
-        return
+        return [None]
     group, _, version = kind["apiVersion"].rpartition("/")
     row = reader.resource_of(group, version, kind["kind"])
     if row is None:
@@ -74,10 +74,10 @@ def params_of(
             f"failed to find resource referenced by paramKind: '{kind['apiVersion']}, Kind={kind['kind']}'"
         )
     namespace = _params_namespace(row, reference, attributes)
-    found = list(_found_params(row, reference, namespace, reader))
+    found = await _found_params(row, reference, namespace, reader)
     if not found and reference.get("parameterNotFoundAction") == "Deny":
         raise LookupError("no params found for policy binding with `Deny` parameterNotFoundAction")
-    yield from found
+    return found
 
 
 def _params_namespace(row: Resource, reference: Obj, attributes: Attributes) -> str:
@@ -91,14 +91,8 @@ def _params_namespace(row: Resource, reference: Obj, attributes: Attributes) -> 
     return namespace
 
 
-def _found_params(row: Resource, reference: Obj, namespace: str, reader: Reader) -> Iterator[Obj]:
+async def _found_params(row: Resource, reference: Obj, namespace: str, reader: Reader) -> Sequence[Encoded]:
     if name := reference.get("name"):
         entry = reader.find(row.qualified, name, namespace)
-        if entry is not None:
-            yield entry.obj()
-        return
-    selector = of_structured(reference.get("selector") or {})
-    for entry in reader.each(row.qualified, namespace):
-        obj = entry.obj()
-        if selector.matches(obj["metadata"].get("labels") or {}):
-            yield obj
+        return [] if entry is None else [entry]
+    return await reader.selected(row.qualified, namespace, of_structured(reference.get("selector") or {}))

@@ -186,9 +186,11 @@ class ServiceAddresses(AdmissionPlugin):
         spec = obj["spec"]
         ports: list[Obj] = spec.get("ports") or []
         allocates = spec.get("allocateLoadBalancerNodePorts") is not False or spec["type"] != LOAD_BALANCER
+        #: The same port of another protocol gets the same node port: what was chosen for it before, or is asked for.
         chosen: dict[Port, Port] = {}
+        asked = {port["port"]: port["nodePort"] for port in reversed(ports) if port.get("nodePort")}
         for index, port in enumerate(ports) if spec["type"] in WITH_NODE_PORTS else ():
-            number_asked = port.get("nodePort") or _asked_elsewhere(port["port"], ports, chosen)
+            number_asked = port.get("nodePort") or chosen.get(port["port"]) or asked.get(port["port"])
             if not number_asked and not allocates:
                 continue
             port["nodePort"] = number_asked or self._free_port()
@@ -211,7 +213,11 @@ class ServiceAddresses(AdmissionPlugin):
         self._ports[port] += 1
 
     def _free_port(self) -> Port:
-        free = [port for port in NODE_PORTS[_STATIC_PORTS:] if port not in self._ports]
+        offered = NODE_PORTS[_STATIC_PORTS:]
+        for _ in range(_ATTEMPTS):
+            if (port := rng.source().choice(offered)) not in self._ports:
+                return port
+        free = [port for port in offered if port not in self._ports]
         free = free or [port for port in NODE_PORTS if port not in self._ports]
         if not free:
             raise InternalError("failed to allocate a nodePort: range is full")
@@ -261,13 +267,6 @@ def held_by(spec: Obj) -> Held:
 def _is_kubernetes(obj: Obj) -> bool:
     meta = metadata(obj)
     return meta.get("namespace") == "default" and meta.get("name") == "kubernetes"
-
-
-def _asked_elsewhere(port: Port, ports: list[Obj], chosen: dict[Port, Port]) -> Port:
-    """The same port of another protocol gets the same node port."""
-    if port in chosen:
-        return chosen[port]
-    return next((sibling["nodePort"] for sibling in ports if sibling["port"] == port and sibling.get("nodePort")), 0)
 
 
 def _complete_families(obj: Obj, old: Obj) -> None:

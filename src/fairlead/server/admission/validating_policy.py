@@ -144,8 +144,8 @@ class _Asking:
     async def denials(self, binding: Obj) -> list[Denial]:
         """What does not hold, by this binding and its parameters."""
         try:
-            params = list(
-                params_of(self._spec.get("paramKind"), binding.get("paramRef"), self._attributes, self._reader)
+            params = await params_of(
+                self._spec.get("paramKind"), binding.get("paramRef"), self._attributes, self._reader
             )
         except LookupError as error:
             return self._failed(f"failed to configure binding: {error.args[0]}", is_final=True)
@@ -158,15 +158,15 @@ class _Asking:
         """Nobody knows whether the policy holds; its failure policy says what that means."""
         return [] if self._spec.get("failurePolicy") == "Ignore" else [Denial(message, index=index, is_final=is_final)]
 
-    async def _with_params(self, params: Obj | None) -> list[Denial]:
+    async def _with_params(self, params: Encoded | None) -> list[Denial]:
         denials, told = await self._attributes.time.evaluate(lambda until: self._judged(params, until))
         for key, text in told:
             self.told.setdefault(key, {})[text] = None
         return denials
 
-    def _judged(self, params: Obj | None, until: Until) -> tuple[list[Denial], list[tuple[str, str]]]:
+    def _judged(self, params: Encoded | None, until: Until) -> tuple[list[Denial], list[tuple[str, str]]]:
         """What does not hold, and what the audit log is to be told. Of what exhausts the budget that alone is said."""
-        variables = self._variables | {"params": params}
+        variables = self._variables | {"params": params.obj() if params else None}
         try:
             if not all_hold(self._policy.conditions, variables, Budget(CONDITIONS_BUDGET, until)):
                 return [], []
@@ -177,22 +177,25 @@ class _Asking:
         return denials + failures, told
 
     def _denied(self, variables: dict[str, Any], budget: Budget) -> list[Denial]:
-        variables = variables | {"variables": LazyVariables(self._policy.variables, variables, budget)}
-        denials, refused, judged = list[Denial](), list[tuple[int, Validation]](), list[int]()
+        known = variables | {"variables": LazyVariables(self._policy.variables, variables, budget)}
+        denials, judged = list[Denial](), dict[int, bool]()
         for index, validation in enumerate(self._policy.validations):
             try:
-                if budget.evaluate(validation.program, variables) is not True:
-                    refused.append((index, validation))
-                judged.append(index)
+                judged[index] = budget.evaluate(validation.program, known) is True
             except OutOfBudgetError:
                 raise
             except CelError as error:
                 denials += self._failed(str(error), index)
+        # What they cost counts whether they are needed or not, and that of variables once more.
+        known = variables | {"variables": LazyVariables(self._policy.variables, variables, budget)}
         try:
-            denials += [Denial(_message(found, variables, budget), found.reason, at) for at, found in refused]
+            messages = [_message(validation, known, budget) for validation in self._policy.validations]
         except OutOfBudgetError as error:  # then nobody knows of those that hold, either
             for index in judged:
                 denials += self._failed(f"failed messageExpression: {error}", index)
+        else:
+            refused = [index for index, holds in judged.items() if not holds]
+            denials += [Denial(messages[at], self._policy.validations[at].reason, at) for at in refused]
         return sorted(denials, key=lambda denial: denial.index)
 
     def _annotated(self, variables: dict[str, Any], budget: Budget) -> tuple[list[Denial], list[tuple[str, str]]]:

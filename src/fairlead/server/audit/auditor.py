@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,7 @@ from fairlead.server.access import AccessRequest
 from fairlead.server.audit.event import LEVEL_NAMES
 from fairlead.server.audit.policy import Decision, Policy
 from fairlead.server.audit.request_audit import Told
+from fairlead.server.audit.truncation import Truncating, Truncation
 from fairlead.server.audit.webhook import AuditWebhook, AuditWebhookSettings
 from fairlead.server.metrics.audit import AuditMetrics
 
@@ -49,6 +50,8 @@ class AuditSettings:
     max_backups: int = 100
     max_megabytes: int = 100
     webhook: AuditWebhookSettings | None = None
+    #: Of what is written into the file.
+    truncation: Truncation | None = None
 
 
 class Auditor:
@@ -98,8 +101,11 @@ async def auditing(settings: AuditSettings | None, metrics: AuditMetrics) -> Asy
             webhook = AuditWebhook(settings.webhook)
             stack.push_async_callback(webhook.close)
         file = _file(settings)
-        writer = _writer(settings, file, webhook)
-        metrics.watch(writer, webhook)
+        of_log = Truncating(settings.truncation)
+        of_webhook = Truncating(settings.webhook.truncation if settings.webhook else None)
+        append = file.write if file else _to_stdout if settings.path else None
+        writer = _writer(append, of_log, webhook, of_webhook)
+        metrics.watch(writer, webhook, (of_log, of_webhook))
         try:
             yield Auditor(settings.policy, writer, metrics, webhook)
         finally:
@@ -119,26 +125,28 @@ def _file(settings: AuditSettings) -> RotatingFile | None:
 
 
 def _writer(
-    settings: AuditSettings, file: RotatingFile | None, webhook: AuditWebhook | None
+    append: Callable[[bytes], None] | None, of_log: Truncating, webhook: AuditWebhook | None, of_webhook: Truncating
 ) -> BackgroundWriter[_Item]:
-    append = file.write if file else _to_stdout if settings.path else None
     encode = msgspec.json.Encoder().encode
     loop = asyncio.get_running_loop()
 
-    def line_of(told: Told) -> bytes:
-        """Its line; b"" if it is lost."""
+    def lines_of(told: Told) -> tuple[bytes | None, bytes | None]:
+        """Its lines for the file and for the service; b"" if it is lost."""
         audit, stage, moment = told
         try:
-            return encode(audit.event(stage, moment))
+            event = audit.event(stage, moment)
+            line = encode(event)
+            return of_log.line_of(event, line) if append else None, of_webhook.line_of(event, line) if webhook else None
         except Exception:  # a bug, which costs no other event, and nobody waits for this one
             writer.failed += 1
             log.exception("audit: an event cannot be told")
-            return b""
+            return b"", b""
 
     def write(items: Sequence[_Item]) -> None:
-        lines = [(line_of(told), waiter) for told, waiter in items]
+        lines = [lines_of(told) for told, _ in items]
         if webhook is not None:
-            loop.call_soon_threadsafe(webhook.take, lines)
+            told = [(line, waiter) for (_, line), (_, waiter) in zip(lines, items, strict=True)]
+            loop.call_soon_threadsafe(webhook.take, told)
         if append is not None:
             append(b"".join(line + b"\n" for line, _ in lines if line))
 

@@ -13,6 +13,8 @@ import msgspec
 from fairlead.api.users import User
 
 API_VERSION: Final = "audit.k8s.io/v1"
+#: The annotation of an event whose objects are left out because they are too large.
+TRUNCATED: Final = "audit.k8s.io/truncated"
 
 
 class Level(IntEnum):

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from fairlead.api.encoded import encode
+from fairlead.api.encoded import Encoded, encode
 from fairlead.api.objects import Obj
 from fairlead.api.users import User
 from fairlead.golang.durations import format_seconds
@@ -26,6 +26,7 @@ from fairlead.server.access import AccessRequest, Verdict
 from fairlead.server.audit.event import (
     API_VERSION,
     LEVEL_NAMES,
+    TRUNCATED,
     AuthenticationMetadata,
     Event,
     Level,
@@ -37,9 +38,8 @@ from fairlead.server.audit.event import (
 from fairlead.server.audit.origin import Origin
 from fairlead.server.audit.policy import Decision
 
-#: How large an event may be with its objects; one that is larger loses them, as with `--audit-log-truncate-enabled`.
+#: How large an event may be with its objects, whoever is told of it; one that is larger loses them (`truncation.py`).
 MOST_BYTES: Final = 10 << 20
-_TRUNCATED: Final = "audit.k8s.io/truncated"
 #: What an event has without its objects and what the client says of itself, roughly.
 _USUAL_BYTES: Final = 1024
 #: What is taken of a text that may be as long as a request.
@@ -136,10 +136,10 @@ class RequestAudit:
     def answers(self, raw: bytes | None) -> None:
         """What is answered, as one line of JSON; None: too much to tell. Only if `tells_response`."""
         if raw is None:
-            self.annotate(_TRUNCATED, "true")
+            self.annotate(TRUNCATED, "true")
             return
         if self._decision.omits_managed_fields and b'"managedFields"' in raw:
-            raw = encode(self._shown(msgspec.json.decode(raw)))
+            raw = encode(self._shown(Encoded(raw).obj()))
         self._response_object = raw
 
     def answers_status(self, status: Obj) -> None:
@@ -200,7 +200,7 @@ class RequestAudit:
             size += len(self._request_object or b"") + len(self._response_object or b"")
             if size > MOST_BYTES:
                 self._request_object = self._response_object = None
-                self.annotate(_TRUNCATED, "true")
+                self.annotate(TRUNCATED, "true")
                 size = _USUAL_BYTES + self._origin.size
         self._waiter = self._put((self, stage, moment), size)
 

@@ -18,10 +18,10 @@ from fairlead.client.calls import CallError
 from fairlead.client.kubeconfig_service import KubeconfigService, back_off
 from fairlead.runtime.clock import monotonic
 from fairlead.runtime.token_bucket import TokenBucket
+from fairlead.server.audit.truncation import Truncation
 
-#: What waits or is under way may take so much; a batch takes no more than that unless it is one event.
+#: What waits or is under way may take so much.
 _MOST_BYTES: Final = 64 << 20
-_MOST_BYTES_AT_ONCE: Final = 10 << 20
 #: How large an answer may be, of which nothing is read.
 _MOST_ANSWERED: Final = 64 << 10
 #: How long the end waits for what is not delivered yet.
@@ -33,8 +33,9 @@ _LIST: Final = b'{"kind":"EventList","apiVersion":"audit.k8s.io/v1","metadata":{
 #: How a line of the log begins; an item of a list has its type from there.
 _TYPE: Final = b'{"kind":"Event","apiVersion":"audit.k8s.io/v1",'
 
-#: An event as a line of JSON, which is empty if it is lost already; and who waits until it is delivered.
-Line: TypeAlias = "tuple[bytes, asyncio.Future[bool] | None]"
+#: An event as a line of JSON, which is empty if it is lost already, None if it is not to be told; and who waits until
+#: it is delivered.
+Line: TypeAlias = "tuple[bytes | None, asyncio.Future[bool] | None]"
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +60,7 @@ class AuditWebhookSettings:
     most_wait_seconds: float = 30.0
     #: Batches a second, and how many at once if there were none before; None: as many as there are.
     throttle: tuple[float, int] | None = (10.0, 15)
+    truncation: Truncation | None = None
 
 
 class AuditWebhook:
@@ -66,6 +68,8 @@ class AuditWebhook:
 
     def __init__(self, settings: AuditWebhookSettings) -> None:
         self._settings, self._service = settings, KubeconfigService(settings.kubeconfig)
+        #: How large a batch is, unless it is one event.
+        self._most_bytes_at_once = (settings.truncation or Truncation()).most_of_batch
         self._waiting: deque[bytes] = deque()
         self._waiting_bytes = 0
         self._came = asyncio.Event()
@@ -90,7 +94,7 @@ class AuditWebhook:
         """Deliver these, one by one if somebody waits for them; what there is no room for is lost."""
         for line, waiter in lines:
             if not line:
-                _answer(waiter, is_delivered=False)
+                _answer(waiter, is_delivered=line is None)
                 continue
             if self._count >= self._settings.most_waiting or self._bytes + len(line) > _MOST_BYTES:
                 self.dropped += 1
@@ -152,13 +156,13 @@ class AuditWebhook:
                 return
 
     def _is_full(self) -> bool:
-        return len(self._waiting) >= self._settings.most_at_once or self._waiting_bytes >= _MOST_BYTES_AT_ONCE
+        return len(self._waiting) >= self._settings.most_at_once or self._waiting_bytes >= self._most_bytes_at_once
 
     def _taken(self) -> list[bytes]:
         batch, size = list[bytes](), 0
         while self._waiting and len(batch) < self._settings.most_at_once:
             size += len(self._waiting[0])
-            if batch and size > _MOST_BYTES_AT_ONCE:
+            if batch and size > self._most_bytes_at_once:
                 break
             batch.append(self._waiting.popleft())
         self._waiting_bytes -= sum(map(len, batch))

@@ -97,6 +97,9 @@ class Application:
         answer, size = None, 0
         try:
             answer = await self._handle(request)
+            if request.rest is not None:
+                request.forget()
+                await request.rest()
             if answer is not None:
                 if self._audits_first and request.audit is not None and not request.audit.is_long_running:
                     await complete(request, answer.code)

@@ -31,6 +31,7 @@ from fairlead.golang.quoting import go_quote
 from fairlead.runtime.clock import stopwatch
 from fairlead.runtime.http.exchange import Receive
 from fairlead.runtime.http.protocol import ON_AUTHENTICATED, TRANSPORT
+from fairlead.runtime.offload import works_for
 from fairlead.runtime.tracing import step
 from fairlead.runtime.watchdog import working_on
 from fairlead.server.access import Authorizer, Decision, Verdict, check
@@ -193,6 +194,9 @@ async def trace(services: Services, proceed: Handler, request: Request) -> Answe
     with traced.entered:
         try:
             answer = await proceed(request)
+            if request.rest is not None:
+                rest, request.rest = request.rest, None
+                await rest()
         except ApiError as error:
             traced.answered(error.code)
             raise
@@ -214,6 +218,7 @@ async def impersonate(services: Services, proceed: Handler, request: Request) ->
         request.user, constraint = await impersonated(services.authorizer, access_request(request), wanted)
         if request.audit is not None:
             request.audit.impersonates(request.user, constraint)
+    works_for(request.known_user.name)
     return await proceed(request)
 
 

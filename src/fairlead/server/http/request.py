@@ -78,6 +78,8 @@ class Request:
     #: What it counts as, once that is known; and whether it is answered by a stream.
     endpoint: Endpoint | None = None
     is_streamed: bool = False
+    #: The rest of the answer of a watch, which may take for ever, when everything that stands before it is over.
+    rest: Callable[[], Awaitable[None]] | None = None
     _info: RequestInfo | None = None
 
     def count(self, header: bytes) -> int:
@@ -95,6 +97,12 @@ class Request:
         """Whether the client wants to go on in one of these."""
         upgrade: Upgrade | None = self.scope.get(UPGRADE)
         return upgrade is not None and any(map(upgrade.speaks, protocols))
+
+    def forget(self) -> None:
+        """Nobody reads any more what was asked for."""
+        self.scope["headers"].clear()
+        self.headers, self.query, self.queries = {}, {}, {}
+        self.headers_out.clear()
 
     @property
     def method(self) -> str:

@@ -151,16 +151,20 @@ class ResourceHandlers:
         _check_named(info)
         show = Presenter(served, version, request)
         options = request.write_options("PatchOptions")
+        is_long = _is_long_to_read(request, version)
         try:
             read = partial(decode_patch, request.body, type_, options.field_validation)
-            patch = await offload(read, is_long=_is_long_to_read(request, version))
+            patch = await offload(read, is_long=is_long)
         except ApiError:
             # Upstream decodes the patch when it has the object; only an apply needs none.
             if type_ is not PatchType.APPLY or info.subresource:
                 await self._registry.get(version.resource, info.name, info.namespace)
             raise
         if request.audit is not None and request.audit.tells_request:
-            request.audit.receives(parse(request.body) if type_ is PatchType.JSON else patch.body)
+            sent = (
+                await offload(partial(parse, request.body), is_long=is_long) if type_ is PatchType.JSON else patch.body
+            )
+            request.audit.receives(sent)
         patched = await self._registry.patch(
             request.context(patch.strict_errors, patch.repeated_keys),
             version.resource,

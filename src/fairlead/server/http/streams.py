@@ -13,8 +13,9 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import chain
-from typing import TypeAlias, TypeGuard
+from typing import Final, TypeAlias, TypeGuard
 
 from fairlead.api import field_selectors
 from fairlead.api.encoded import Encoded, encode
@@ -22,9 +23,10 @@ from fairlead.api.errors import ApiError, BadRequest, Expired, ServerTimeout
 from fairlead.api.objects import Obj
 from fairlead.api.verbs import EventType, WatchQuery
 from fairlead.runtime import rng
-from fairlead.runtime.http.exchange import Receive, framing
+from fairlead.runtime.flag import Flag
+from fairlead.runtime.http.exchange import Send, framing
 from fairlead.runtime.http.pieces import PAUSE, PIECE_BYTES, Pace, pieces
-from fairlead.runtime.http.protocol import TRANSPORT
+from fairlead.runtime.http.protocol import TRANSPORT, WHEN_GONE
 from fairlead.runtime.offload import offload
 from fairlead.server.codec.protobuf_writer import object_message
 from fairlead.server.codec.versions import ServedVersion
@@ -53,12 +55,39 @@ MAX_BACKLOG_BYTES = 8 << 20
 LONG_EVENT_BYTES = 64 << 10
 
 _Pending: TypeAlias = "tuple[EventType, CacheEvent] | bytes"
+#: An empty queue takes 760 bytes, so all watches that have nothing to send share this one.
+_NOTHING: Final[deque[_Pending]] = deque()
 
 _HEADERS = [(b"cache-control", b"no-cache, private")]
 
 
 class Stream:
     """One watch on one connection."""
+
+    __slots__ = (
+        "_backlog_bytes",
+        "_draining",
+        "_encode",
+        "_has_columns",
+        "_is_chunked",
+        "_is_due",
+        "_is_open",
+        "_is_plain",
+        "_is_protobuf",
+        "_log_extra",
+        "_loop",
+        "_metrics",
+        "_pace",
+        "_pending",
+        "_pending_bytes",
+        "_show",
+        "_sizes",
+        "_transform",
+        "_transport",
+        "_version",
+        "_writing",
+        "ended",
+    )
 
     def __init__(self, served: Served, version: ServedVersion, request: Request, metrics: WatchMetrics) -> None:
         self._version, self._metrics = version, metrics
@@ -67,11 +96,8 @@ class Stream:
         self._show = Presenter(served, version, request)
         check_stream(self._show.form)
         self._transport: asyncio.Transport = request.scope[TRANSPORT]
-        self._pace, self._request = Pace(request.scope), request
-        framed = framing(None, request.scope["http_version"])
-        content_type = (b"content-type", self._show.form.stream_type.encode())
-        self.headers = [content_type, *_HEADERS, *request.headers_out, framed]
-        self._is_chunked = framed[0] == b"transfer-encoding"
+        self._pace, self._log_extra = Pace(request.scope), request.log_extra
+        self._is_chunked = _framing(request)[0] == b"transfer-encoding"
         self._is_protobuf = self._show.form.media_type == PROTOBUF
         self._is_plain = self._show.form.is_json_object and not version.from_stored
         self._transform = self._transformer(self._show.form)
@@ -79,18 +105,23 @@ class Stream:
         self._loop = asyncio.get_running_loop()
         self._has_columns = False
         #: Unsent events of the cache, and lines of our own; and about how many bytes they are.
-        self._pending: deque[_Pending] = deque()
+        self._pending = _NOTHING
         self._pending_bytes = 0
         self._backlog_bytes = 0  # what was left unsent by the last attempt
         self._is_due = False
         self._draining: asyncio.Task[None] | None = None
         self._writing = asyncio.Lock()
         self._is_open = False
-        self.ended = asyncio.Event()
+        self.ended = Flag()
+
+    def headers(self, request: Request) -> list[tuple[bytes, bytes]]:
+        """Those of the answer."""
+        content_type = (b"content-type", self._show.form.stream_type.encode())
+        return [content_type, *_HEADERS, *request.headers_out, _framing(request)]
 
     def notify(self, type_: EventType, change: CacheEvent) -> None:
         """The sink of the cache. Events are sent at the end of this turn of the loop."""
-        self._pending.append((type_, change))
+        self._wait((type_, change))
         self._pending_bytes += change.size
         if not self._is_due:
             self._is_due = True
@@ -102,10 +133,15 @@ class Stream:
 
     def write(self, line: bytes) -> None:
         """Send a line that is not an event of the cache."""
-        self._pending.append(line)
+        self._wait(line)
         self._pending_bytes += len(line)
         if self._is_open:
             self._flush()
+
+    def _wait(self, event: _Pending) -> None:
+        if self._pending is _NOTHING:
+            self._pending = deque()
+        self._pending.append(event)
 
     def bookmark(self, revision: int, *, ends_initial_events: bool = False) -> bytes:
         """The line of a bookmark, in the form in which objects are shown."""
@@ -137,7 +173,7 @@ class Stream:
         return line
 
     def end(self) -> None:
-        """The cache sends no more events."""
+        """There will be no more events, or nobody who gets them."""
         self.ended.set()
 
     async def finish(self) -> None:
@@ -183,7 +219,9 @@ class Stream:
         except Exception:
             self._fail()
         self._backlog_bytes = self._pending_bytes
-        if self._pending and (self._draining is None or self._draining.done()):
+        if not self._pending:
+            self._pending = _NOTHING
+        elif self._draining is None or self._draining.done():
             self._draining = self._loop.create_task(self.finish())
 
     def _piece(self) -> bytes:
@@ -211,7 +249,7 @@ class Stream:
 
     def _fail(self) -> None:
         """An object that cannot be shown ends the watch, and nothing else."""
-        log.exception("a watch of %s ends", self._version.resource.plural, extra=self._request.log_extra)
+        log.exception("a watch of %s ends", self._version.resource.plural, extra=self._log_extra)
         self._cut_off()
 
     def _cut_off(self) -> None:
@@ -260,10 +298,10 @@ class Streams:
     def close(self) -> None:
         """End every watch."""
         for stream in self._open:
-            stream.ended.set()
+            stream.end()
 
     async def run(self, registry: Registry, served: Served, version: ServedVersion, request: Request) -> None:
-        """Answer a watch request until its time is over, the client goes away or the listener stops."""
+        """Begin to answer a watch; its `rest` lasts until its time is over, the client goes, or the listener stops."""
         info, query = request.info, request.watch_query()
         if request.is_watch:
             check_watch(query, request.query.get("continue", ""))
@@ -273,29 +311,40 @@ class Streams:
             query = _of_one(query, info.name)
         out = Stream(served, version, request, self._metrics)
         self._open.add(out)
-        listening = asyncio.create_task(_disconnect(request.receive, out))
+        request.scope[WHEN_GONE](out.end)
         try:
-            await _stream(out, registry, served, version, query, request)
-        finally:
-            listening.cancel()
+            attachment = await _begun(out, registry, served, version, query, request)
+        except BaseException:
             self._open.discard(out)
+            raise
+        clock = None if attachment is None else _Clock(out, registry, query)
+        request.rest = partial(self._rest, out, attachment, clock, request.send)
+
+    async def _rest(self, out: Stream, attachment: Attachment | None, clock: _Clock | None, send: Send) -> None:
+        """Until it is over; whatever an idle watch holds is held by thousands."""
+        try:
+            if attachment is not None and clock is not None:
+                try:
+                    clock.wind()
+                    await out.ended.wait()
+                finally:
+                    clock.stop()
+                    attachment.close()
+            await out.finish()  # nothing is told any more, so nothing can follow the end of the answer
+        finally:
+            self._open.discard(out)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def _disconnect(receive: Receive, out: Stream) -> None:
-    """Notice that the client has disconnected, even if there is nothing to write."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    out.ended.set()
-
-
-async def _stream(
+async def _begun(
     out: Stream,
     registry: Registry,
     served: Served,
     version: ServedVersion,
     query: WatchQuery,
     request: Request,
-) -> None:
+) -> Attachment | None:
+    """Begin the answer; what is returned brings more. None: there is none."""
     send, namespace = request.send, request.info.namespace
     attachment: Attachment | None = None
     beginning: Beginning = iter(())
@@ -308,17 +357,15 @@ async def _stream(
             out.error(error)
         revision = registry.revision
         request.is_streamed = True
-        await send({"type": "http.response.start", "status": 200, "headers": out.headers})
+        await send({"type": "http.response.start", "status": 200, "headers": out.headers(request)})
         await send({"type": "http.response.body", "body": b"", "more_body": True})
         await out.begin(beginning, _end_of_beginning(out, query, revision))
         request.on_begun()
-        if attachment is not None:
-            await _until_over(out, query, registry)
-    finally:
+    except BaseException:
         if attachment is not None:
             attachment.close()
-    await out.finish()  # nothing is told any more, so nothing can follow the end of the answer
-    await send({"type": "http.response.body", "body": b"", "more_body": False})
+        raise
+    return attachment
 
 
 def _end_of_beginning(out: Stream, query: WatchQuery, revision: int) -> Iterator[bytes]:
@@ -327,31 +374,37 @@ def _end_of_beginning(out: Stream, query: WatchQuery, revision: int) -> Iterator
         yield out.bookmark(revision, ends_initial_events=True)
 
 
-async def _until_over(out: Stream, query: WatchQuery, registry: Registry) -> None:
-    limit = query.timeout_seconds
-    if not limit:
-        limit = MIN_TIMEOUT_SECONDS * (1 + rng.source().random())
-    try:
-        async with asyncio.timeout(limit):
-            for pause in _bookmark_pauses(limit) if query.bookmarks else ():
-                try:
-                    async with asyncio.timeout(pause):
-                        await out.ended.wait()
-                        return
-                except TimeoutError:
-                    out.mark(registry.revision)
-            await out.ended.wait()
-    except TimeoutError:
-        return
+class _Clock:
+    """Ends a watch in time. Marks now and then how far it has come, and shortly before: the next begins there."""
+
+    __slots__ = ("_left", "_out", "_registry", "_timer", "_wants_marks")
+
+    def __init__(self, out: Stream, registry: Registry, query: WatchQuery) -> None:
+        self._out, self._registry, self._wants_marks = out, registry, query.bookmarks
+        self._left = query.timeout_seconds or MIN_TIMEOUT_SECONDS * (1 + rng.source().random())
+        self._timer: asyncio.TimerHandle | None = None
+
+    def wind(self) -> None:
+        """Set the timer for what comes next."""
+        loop, until_last = asyncio.get_running_loop(), self._left - LAST_BOOKMARK_SECONDS
+        if self._wants_marks and until_last > 0:
+            pause = min(BOOKMARK_SECONDS, until_last)
+            self._left -= pause
+            self._timer = loop.call_later(pause, self._mark)
+        else:
+            self._timer = loop.call_later(self._left, self._out.end)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _mark(self) -> None:
+        self._out.mark(self._registry.revision)
+        self.wind()
 
 
-def _bookmark_pauses(limit: float) -> Iterator[float]:
-    """When bookmarks are due: now and then, and shortly before the end, so that the next watch begins there."""
-    remaining = limit - LAST_BOOKMARK_SECONDS
-    while remaining > 0:
-        pause = min(BOOKMARK_SECONDS, remaining)
-        yield pause
-        remaining -= pause
+def _framing(request: Request) -> tuple[bytes, bytes]:
+    return framing(None, request.scope["http_version"])
 
 
 def _of_one(query: WatchQuery, name: str) -> WatchQuery:

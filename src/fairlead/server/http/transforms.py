@@ -70,8 +70,9 @@ class Presenter:
             return
         plain = copy(self)
         plain.form = replace(self.form, media_type=JSON, is_pretty=False)
-        is_long = plain._takes_long(objects)
-        self._audit.answers(await offload(lambda: _bounded(show(plain)), is_long=is_long))
+        is_long = takes_long(self._version.resource, sum(len(obj.raw) for obj in objects))
+        audit = self._audit
+        await offload(lambda: audit.answers(_bounded(show(plain))), is_long=is_long)
 
     def _takes_long(self, objects: Sequence[Encoded]) -> bool:
         return not self.form.is_json_object and takes_long(self._version.resource, sum(len(obj.raw) for obj in objects))

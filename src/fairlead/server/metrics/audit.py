@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
 from fairlead.runtime.metrics import COUNTER, Computed, Family, Labels
@@ -23,6 +23,11 @@ class _Webhook(Protocol):
     failed: int
 
 
+class _Truncating(Protocol):
+    #: How many events were too large.
+    dropped: int
+
+
 class AuditMetrics:
     """Of the one audit that there may be."""
 
@@ -33,6 +38,7 @@ class AuditMetrics:
         self.rejected = 0
         self._writer: _Writer | None = None
         self._webhook: _Webhook | None = None
+        self._truncating: Sequence[_Truncating] = ()
         self.families: tuple[Family, ...] = (
             Computed(COUNTER, f"{_PREFIX}event_total", "[ALPHA] Events for the audit log.", (), self._events),
             Computed(COUNTER, f"{_PREFIX}error_total", "[ALPHA] Events that were lost.", ("plugin",), self._errors),
@@ -52,9 +58,9 @@ class AuditMetrics:
             ),
         )
 
-    def watch(self, writer: _Writer, webhook: _Webhook | None) -> None:
+    def watch(self, writer: _Writer, webhook: _Webhook | None, truncating: Sequence[_Truncating]) -> None:
         """Where the events are counted."""
-        self._writer, self._webhook = writer, webhook
+        self._writer, self._webhook, self._truncating = writer, webhook, truncating
 
     def _events(self) -> Iterable[tuple[Labels, float]]:
         return [((), self._writer.taken + self._writer.dropped if self._writer else 0)]
@@ -65,7 +71,13 @@ class AuditMetrics:
         buffered, webhook = self._writer.dropped, 0
         if self._webhook is not None:
             buffered, webhook = buffered + self._webhook.dropped, self._webhook.failed
-        found = (("buffered", buffered), ("log", self._writer.failed), ("webhook", webhook))
+        truncated = sum(each.dropped for each in self._truncating)
+        found = (
+            ("buffered", buffered),
+            ("log", self._writer.failed),
+            ("truncate", truncated),
+            ("webhook", webhook),
+        )
         return [((plugin,), count) for plugin, count in found if count]
 
     def _by_level(self) -> Iterable[tuple[Labels, float]]:

@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
 from fairlead.api.encoded import Encoded
-from fairlead.node.stats.endpoints import NodeAnswer
 from fairlead.node.stats.measurements import NodeMeasurements, PodsUse
+from fairlead.runtime.http.replies import Reply
 from fairlead.server.nodes.kubelets import Kubelet, Kubelets
 
 
@@ -25,7 +25,7 @@ class NodeAgents(Protocol):
         """The same of these pods alone, which may cost much less; those of which nothing runs there are left out."""
         ...
 
-    async def get(self, node: str, path: str, query: Mapping[str, str]) -> NodeAnswer | None:
+    async def get(self, node: str, path: str, query: Mapping[str, str]) -> Reply | None:
         """The answer of the kubelet to a GET of `/path`; None if there is no kubelet of that name."""
         ...
 
@@ -49,7 +49,7 @@ class ClusterAgents:
         measured = await self.kubelets.measure(node)
         return None if measured is None else measured.pods_use()
 
-    async def get(self, node: str, path: str, query: Mapping[str, str]) -> NodeAnswer | None:
+    async def get(self, node: str, path: str, query: Mapping[str, str]) -> Reply | None:
         """What the kubelet of a simulated node answers; None: it is no such node."""
         return await self.simulated.get(node, path, query) if self.simulated is not None else None
 

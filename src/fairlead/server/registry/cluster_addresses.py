@@ -1,8 +1,8 @@
 """Shows the default service network and who has which address: the ServiceCIDR `kubernetes`, an IPAddress for each.
 
 Upstream gives addresses by creating these objects; here they are given by `ServiceAddresses`, which knows what services
-hold, and the objects follow. Sources: pkg/controlplane/controller/defaultservicecidr,
-pkg/registry/core/service/ipallocator (1.36).
+hold, and the objects follow: one that somebody has changed is made anew, and goes with its service. Sources:
+pkg/controlplane/controller/defaultservicecidr, pkg/registry/core/service/ipallocator and its controller (1.36).
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ _READY: Final = {"type": "Ready", "status": "True", "reason": "", "message": "Ku
 #: How long nothing is tried after a refusal: at first, and at most.
 _PAUSE_SECONDS: Final = 1.0
 _LONGEST_PAUSE_SECONDS: Final = 60.0
+#: How long an object that somebody has made wrong stays so. A policy that always does that makes no haste of it.
+_REPAIR_SECONDS: Final = 180.0
 #: So many objects are written at once, as one group commit takes them.
 _AT_ONCE: Final = 64
 
@@ -48,6 +50,10 @@ class ClusterAddresses:
         self._cidrs, self._seen = [str(networks.default)], networks.all
         self._owners: dict[str, Owner] = {}
         self._held: dict[Owner, set[str]] = {}
+        #: Whose the addresses were that were given back: with them goes the object that names that service.
+        self._given_back: dict[str, Owner] = {}
+        #: The addresses whose objects will be repaired.
+        self._wrong: set[str] = set()
         #: The addresses whose objects may be wrong; None: the network's own may be.
         self._changed: dict[str | None, None] = {None: None}
         self._has_changes = asyncio.Event()
@@ -63,7 +69,7 @@ class ClusterAddresses:
             self._held[owner] = now
         for address in before - now:
             if self._owners.get(address) == owner:
-                del self._owners[address]
+                self._given_back[address] = self._owners.pop(address)
         self._owners.update(dict.fromkeys(now, owner))
         for address in before ^ now:
             self._note(address)
@@ -71,6 +77,13 @@ class ClusterAddresses:
     def _observe_address(self, namespace: str, name: str, raw: bytes | None) -> None:
         if raw is None or name not in self._owners:  # it was removed, or is a service's no more
             self._note(name)
+        elif name not in self._wrong and not _is_right(msgspec.json.decode(raw), self._owners[name]):
+            self._wrong.add(name)
+            asyncio.get_running_loop().call_later(_REPAIR_SECONDS, self._repair, name)
+
+    def _repair(self, address: str) -> None:
+        self._wrong.discard(address)
+        self._note(address)
 
     def _observe_network(self, namespace: str, name: str, raw: bytes | None) -> None:
         if name == DEFAULT_NAME:
@@ -142,19 +155,33 @@ class ClusterAddresses:
 
     async def _settle_address(self, address: str) -> None:
         owner, parsed = self._owners.get(address), parse_ip(address)
-        wanted = _parent(owner) if owner and parsed is not None and self._networks.have(parsed) else None
-        found = self._registry.find(IP_ADDRESSES.qualified, address)
+        wanted = owner if owner and parsed is not None and self._networks.have(parsed) else None
+        found, before = self._registry.find(IP_ADDRESSES.qualified, address), self._given_back.get(address)
         obj = found.obj() if found is not None else None
-        if obj is not None:
-            is_ours = (metadata(obj).get("labels") or {}).items() >= _LABELS.items()
-            if not is_ours or (wanted and obj["spec"].get("parentRef") == wanted):
-                return
+        if obj is not None and not (wanted and _is_right(obj, wanted)):
+            if not (wanted or _is_allocated(obj) or _names(obj, before)):
+                return  # somebody else's
             await self._registry.delete(INTERNAL, IP_ADDRESSES, address)
-        if wanted:
-            spec = {"parentRef": wanted}
+            obj = None
+        self._given_back.pop(address, None)
+        if wanted and obj is None:
+            spec = {"parentRef": _parent(wanted)}
             await self._registry.create(
                 INTERNAL, IP_ADDRESSES, {"metadata": {"name": address, "labels": _LABELS}, "spec": spec}
             )
+
+
+def _is_right(obj: Obj, owner: Owner) -> bool:
+    """Whether an IPAddress says of whose service it is, and that it was made for it."""
+    return _is_allocated(obj) and _names(obj, owner)
+
+
+def _is_allocated(obj: Obj) -> bool:
+    return (metadata(obj).get("labels") or {}).items() >= _LABELS.items()
+
+
+def _names(obj: Obj, owner: Owner | None) -> bool:
+    return owner is not None and (obj.get("spec") or {}).get("parentRef") == _parent(owner)
 
 
 def _parent(owner: Owner) -> Obj:

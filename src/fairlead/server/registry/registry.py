@@ -12,7 +12,7 @@ the client did not insist on one.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Protocol
 
@@ -21,6 +21,7 @@ from fairlead.api.errors import MethodNotSupported, NotFound
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.resources import Resource
+from fairlead.api.selectors import Selector
 from fairlead.api.users import User
 from fairlead.api.verbs import (
     DELETE,
@@ -53,7 +54,7 @@ from fairlead.server.storage.cache import PastObject
 from fairlead.server.storage.catalogue import Catalogue, Served
 from fairlead.server.storage.entries import Entry
 from fairlead.server.storage.keys import parts_of
-from fairlead.server.storage.listing import check_list, list_page, list_revision, wait_for
+from fairlead.server.storage.listing import check_list, filtered, list_page, list_revision, wait_for
 from fairlead.server.storage.object_store import ObjectStore
 from fairlead.server.storage.selection import select
 from fairlead.server.storage.watching import events
@@ -179,6 +180,10 @@ class Registry:
     def each(self, resource: str, namespace: str = "") -> Iterable[Entry]:
         served = self.catalogue.stored(resource)
         return served.cache.entries(namespace) if served else ()
+
+    async def selected(self, resource: str, namespace: str, selector: Selector) -> Sequence[Entry]:
+        found, _ = await filtered(list(self.each(resource, namespace)), lambda entry: selector.matches(entry.labels))
+        return found
 
     def resource_of(self, group: str, version: str, kind: str) -> Resource | None:
         found = self.catalogue.of_kind(group, version, kind)

@@ -74,7 +74,7 @@ async def list_page(
         page = list(islice(entries, limit) if limit > 0 else entries)
         rest = state.size - len(page)
     else:
-        page, rest = await _filtered(list(entries), matches, limit)
+        page, rest = await filtered(list(entries), matches, limit)
     items, revision = [shown(entry) for entry in page], current if at is None else at
     if not rest:
         return Listing(items, str(revision))
@@ -82,7 +82,7 @@ async def list_page(
     return Listing(items, str(revision), follow.encode(), rest if matches is None else None)
 
 
-async def _filtered(entries: Sequence[Entry], matches: Matches, limit: int) -> tuple[list[Entry], int]:
+async def filtered(entries: Sequence[Entry], matches: Matches, limit: int = 0) -> tuple[list[Entry], int]:
     """The first `limit` entries that match (0: all), and how many entries lie behind them, matching or not.
 
     Matching may decode an entry, so this yields to other tasks from time to time.

@@ -10,7 +10,6 @@ from typing import Final
 from fairlead.api import field_selectors, selector_text
 from fairlead.api.encoded import text_bytes
 from fairlead.api.errors import BadRequest
-from fairlead.api.field_selectors import Term
 from fairlead.server.codec.versions import ServedVersion
 from fairlead.server.storage.catalogue import Served
 from fairlead.server.storage.entries import Entry
@@ -27,11 +26,21 @@ def select(served: Served, version: ServedVersion, namespace: str, labels: str, 
     """What both selectors select in a namespace."""
     checks: list[Matches] = []
     equal: dict[str, Equal] = {}
-    for term in field_selectors.parse(fields).terms:
-        read = _reader(served, version, term.field)
-        checks.append(_check(read, term))
-        if not term.is_negated:
-            equal.setdefault(term.field, Equal(term.field, read, term.value))
+    wanted, unwanted = dict[str, dict[str, None]](), dict[str, set[str]]()
+    terms = field_selectors.parse(fields).terms
+    for term in terms:
+        if term.is_negated:
+            unwanted.setdefault(term.field, set()).add(term.value)
+        else:
+            wanted.setdefault(term.field, {})[term.value] = None
+    for field in dict.fromkeys(term.field for term in terms):  # each is looked at once, however many terms there are
+        read, values, others = _reader(served, version, field), wanted.get(field), unwanted.get(field, set())
+        if values is None:
+            checks.append(_differs(read, frozenset(others)))
+            continue
+        value = next(iter(values))
+        equal[field] = Equal(field, read, value)
+        checks.append(_no_entry if len(values) > 1 or value in others else _equals(read, field, value))
     selector = selector_text.parse(labels)
     if not selector.is_empty:
         by_label = selector.matches
@@ -45,12 +54,19 @@ def _all_of(checks: list[Matches]) -> Matches | None:
     return lambda entry: all(check(entry) for check in checks)
 
 
-def _check(read: Callable[[Entry], str], term: Term) -> Matches:
-    value, is_equal = term.value, not term.is_negated
-    hint = _hint(value) if is_equal and term.field not in (NAME, NAMESPACE) else b""
+def _equals(read: Callable[[Entry], str], field: str, value: str) -> Matches:
+    hint = _hint(value) if field not in (NAME, NAMESPACE) else b""
     if hint:  # an object without these bytes anywhere cannot have the value: no need to decode it
         return lambda entry: hint in entry.raw and read(entry) == value
-    return lambda entry: (read(entry) == value) is is_equal
+    return lambda entry: read(entry) == value
+
+
+def _differs(read: Callable[[Entry], str], values: frozenset[str]) -> Matches:
+    return lambda entry: read(entry) not in values
+
+
+def _no_entry(_: Entry) -> bool:
+    return False
 
 
 def _hint(value: str) -> bytes:

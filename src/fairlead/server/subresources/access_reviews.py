@@ -16,6 +16,7 @@ from fairlead.api.meta import View
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.roles import PolicyRule
 from fairlead.api.users import User
+from fairlead.runtime.offload import offload
 from fairlead.server.access import AccessRequest, Decision, Verdict
 from fairlead.server.context import Result
 from fairlead.server.storage import metadata_rules
@@ -58,12 +59,17 @@ class _Question(View):
 
 async def access_review(call: ActionCall) -> Result[Encoded]:
     """May somebody do something? (SubjectAccessReview and its kin)"""
-    warnings, kind = call.normalise_body(), call.request.version.resource.kind
-    if kind == _LOCAL:
-        metadata_rules.ensure_namespace(call.served, metadata(call.body), call.namespace)
-    question = msgspec.convert(call.body.get("spec") or {}, _Question)
-    _validate(question, kind, call.namespace)
-    user = call.request.context.user if kind == _SELF else _user_of(question)
+    kind = call.request.version.resource.kind
+
+    def read() -> tuple[list[str], _Question, User]:
+        warnings = call.normalise_body()
+        if kind == _LOCAL:
+            metadata_rules.ensure_namespace(call.served, metadata(call.body), call.namespace)
+        question = msgspec.convert(call.body.get("spec") or {}, _Question)
+        _validate(question, kind, call.namespace)
+        return warnings, question, call.request.context.user if kind == _SELF else _user_of(question)
+
+    warnings, question, user = await offload(read, is_long=call.request.is_long())
     verdict = await call.backend.authorizer.authorize(_request(user, question))
     return answered(call, _status(verdict), warnings)
 

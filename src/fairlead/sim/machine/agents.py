@@ -9,9 +9,10 @@ from fairlead.api.objects import Obj
 from fairlead.api.verbs import Api, ListQuery
 from fairlead.node.configuration.document import document
 from fairlead.node.stats import endpoints
-from fairlead.node.stats.endpoints import KubeletState, NodeAnswer
+from fairlead.node.stats.endpoints import KubeletState
 from fairlead.node.stats.measurements import NodeMeasurements, PodsUse
 from fairlead.runtime.clock import now
+from fairlead.runtime.http.replies import Reply
 from fairlead.sim.machine.machines import Machines
 from fairlead.sim.machine.measurements import node_measurements
 from fairlead.sim.machine.pods_use import pods_use
@@ -33,7 +34,7 @@ class SimulatedAgents:
         machine = self._machines.machine(node)
         return None if machine is None else pods_use(machine, self._machines.cpu_account(node), now(), uids)
 
-    async def get(self, node: str, path: str, query: Mapping[str, str]) -> NodeAnswer | None:
+    async def get(self, node: str, path: str, query: Mapping[str, str]) -> Reply | None:
         measured, machine = await self.measure(node), self._machines.machine(node)
         if measured is None or machine is None:
             return None

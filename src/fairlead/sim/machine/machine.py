@@ -107,7 +107,7 @@ class SimulatedMachine:
             self._enforced_limit, self._enforce_at = self.pods_limit, None
         else:
             self._enforce_at = now + _ENFORCE_SECONDS
-        self.settings = started.eviction
+        self.settings, self.logs = started.eviction, started.logs
         self.is_single_kill = config.is_single_process_oom_kill(hardware.cgroup_version)
         self.eviction = EvictionState()
         self._is_notified = hardware.cgroup_version == 1 and config.kernel_memcg_notification

@@ -13,10 +13,12 @@ from fairlead.api.qos import qos_class
 from fairlead.node.cgroups.qos_tree import ClassRequests, class_requests
 from fairlead.node.eviction.candidates import Candidate, ContainerUsage, DiskUsage, PodUsage, candidate
 from fairlead.node.eviction.signals import MEMORY, PIDS
+from fairlead.node.log_rotation import LogPolicy
 from fairlead.node.oom import oom_score_adjustments
 from fairlead.node.requests import stated_limit
 from fairlead.sim.machine.limited_cache import within_limits
 from fairlead.sim.machine.load import ACTIVE_FILE, ANONYMOUS, LOGS, MOST_PROCESSES, PROCESSES, ROOTFS, PodLoad, Read
+from fairlead.sim.machine.rotated_logs import with_rotation
 from fairlead.sim.pod_manifest import manifest_of
 from fairlead.sim.usage.declarations import PodUsageModels
 from fairlead.sim.usage.measures import Measure
@@ -38,14 +40,15 @@ class MachinePod:
         started: Mapping[str, float],
         without_children: frozenset[str],
         find: Callable[[str], Pod | None],
+        logs: LogPolicy,
         most_processes: int = MOST_PROCESSES,
     ) -> None:
         """`find` finds the pod by its key as long as it is on the machine; `most_processes` is `podPidsLimit`."""
         self.uid, self.key = pod.metadata.uid, pod.metadata.key
         self.started, self.without_children = started, without_children
-        #: As declared, as far as it fits in the limits of memory.
-        self.usage = within_limits(usage, pod, without_children)
-        self._declared = usage
+        #: As declared, as far as it fits in the limits of memory, and with what is left of logs.
+        self.usage = with_rotation(within_limits(usage, pod, without_children), logs)
+        self._declared, self._logs = usage, logs
         self.images = tuple(container.image for container in pod.spec.containers)
         self.load = PodLoad(self.usage, started, without_children, most_processes)
         self._most_processes = most_processes
@@ -69,7 +72,8 @@ class MachinePod:
 
     def running(self, started: Mapping[str, float], without_children: frozenset[str]) -> MachinePod:
         """The same pod with something else running."""
-        return MachinePod(self.pod, self._declared, started, without_children, self._find, self._most_processes)
+        most = self._most_processes
+        return MachinePod(self.pod, self._declared, started, without_children, self._find, self._logs, most)
 
     @property
     def pod(self) -> Pod:

@@ -341,7 +341,7 @@ class Machines:
             return False
         limit = machine.configured.configuration.pod_pids_limit
         most = limit if limit > 0 else MOST_PROCESSES
-        present = MachinePod(pod, usage, started, children, self._find, most)
+        present = MachinePod(pod, usage, started, children, self._find, machine.logs, most)
         machine.put(present, moment)
         entry.throttling.put(uid, _throttled(machine, present), moment)
         return True

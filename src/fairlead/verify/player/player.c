@@ -40,6 +40,9 @@
 #define MOST_FILES 65536
 #define LINE_ON_DISK 1000 /* a line of a log with what its keeper puts before it */
 #define KEEPERS_PREFIX 46
+#define PIPE_BYTES 1048576 /* in each tick the keeper takes no more */
+#define PHRASE 95 /* of a line: as logs do, it says what is new in a few words, and repeats the others */
+#define NEWS 8
 #define TICK_NANOS 50000000L
 #define WINDOW 0.1 /* in which a share of a core is used: the period of a quota */
 #define TOUCH_SECONDS 5.0 /* a kernel that is short finds pages in use in that time */
@@ -294,7 +297,7 @@ static void use_logs(struct line *line) {
     for (double wanted = amount(line); written + LINE_ON_DISK <= wanted; written += LINE_ON_DISK) {
         for (size_t i = 0; i + 1 < sizeof text; i++) {
             seed = seed * 1664525u + 1013904223u;
-            text[i] = ' ' + 1 + (seed >> 16) % 90;
+            text[i] = ' ' + 1 + (i % PHRASE < NEWS ? (seed >> 16) % 90 : i % 90);
         }
         text[sizeof text - 1] = '\n';
         if (poll(&out, 1, 0) <= 0 || write(STDOUT_FILENO, text, sizeof text) != (ssize_t)sizeof text) return;
@@ -334,6 +337,7 @@ int main(int argc, char **argv) {
     signal(SIGTERM, on_term);
     signal(SIGCHLD, SIG_IGN);
     fcntl(STDOUT_FILENO, F_SETFL, O_NONBLOCK);
+    fcntl(STDOUT_FILENO, F_SETPIPE_SZ, PIPE_BYTES);
     read_plan(argv[1]);
     while (clock_of(CLOCK_REALTIME) < origin && !asked_to_stop) nanosleep(&tick, NULL);
     began = clock_of(CLOCK_MONOTONIC);

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -20,6 +21,7 @@ from fairlead.agent.runtimes.base import RuntimeFailure
 from fairlead.agent.runtimes.cri import protobuf
 from fairlead.agent.runtimes.cri.messages import Method
 from fairlead.agent.runtimes.cri.protobuf import Malformed, Message
+from fairlead.runtime.offload import offload
 
 Asked = TypeVar("Asked", bound=Message)
 Answer = TypeVar("Answer", bound=Message)
@@ -29,6 +31,8 @@ CALL_SECONDS: Final = 120.0
 _SCHEME: Final = "unix://"
 #: As much as a kubelet takes.
 _LONGEST_ANSWER: Final = 16 << 20
+#: From how many bytes on it may take tenths of a second to decode one.
+_LONG_ANSWER: Final = 32 << 10
 #: What grpclib raises at an answer that is cut off, is compressed, or has no status of HTTP.
 _NONSENSE: Final = (AssertionError, NotImplementedError, KeyError)
 #: How much of an answer may be on its way at once.
@@ -59,7 +63,7 @@ class Client:
 
     async def call(self, method: Method[Asked, Answer], asked: Asked, seconds: float | None = CALL_SECONDS) -> Answer:
         """CallFailed, Unreachable; without `seconds` it may take for ever."""
-        remote = UnaryUnaryMethod[Asked, Answer](self._channel, method.path, method.asked, method.answer)
+        remote = UnaryUnaryMethod[Asked, bytes](self._channel, method.path, method.asked, bytes)
         with self._failures_of(method.path):
             async with remote.open(timeout=seconds) as stream:
                 await stream.send_message(asked, end=True)
@@ -67,17 +71,17 @@ class Client:
                 answer = await stream.recv_message()
             if answer is None:
                 raise Malformed("no message")
-            return answer
+            return await _decoded(answer, method)
 
     async def stream(self, method: Method[Asked, Answer], asked: Asked) -> AsyncGenerator[Answer, None]:
         """What the runtime tells one after the other, until it ends that. CallFailed, Unreachable."""
-        remote = UnaryStreamMethod[Asked, Answer](self._channel, method.path, method.asked, method.answer)
+        remote = UnaryStreamMethod[Asked, bytes](self._channel, method.path, method.asked, bytes)
         with self._failures_of(method.path):
             async with remote.open() as stream:
                 await stream.send_message(asked, end=True)
                 _bound(stream)
                 async for answer in stream:
-                    yield answer
+                    yield await _decoded(answer, method)
 
     @contextmanager
     def _failures_of(self, path: str) -> Iterator[None]:
@@ -109,8 +113,14 @@ def _bound(stream: Stream[Any, Any]) -> None:
     answered.recv_data = read  # type: ignore[method-assign]
 
 
+async def _decoded(answer: bytes, method: Method[Asked, Answer]) -> Answer:
+    """A long one beside the loop. Malformed for bytes that are no answer."""
+    decoded = partial(protobuf.decode, answer, method.answer)
+    return await offload(decoded, is_long=len(answer) > _LONG_ANSWER)
+
+
 class Codec(CodecBase):
-    """Of our messages, for grpclib."""
+    """For grpclib: of our messages, which go out; what comes in stays bytes, since it may be long."""
 
     __content_subtype__ = "proto"
 
@@ -118,7 +128,7 @@ class Codec(CodecBase):
         return protobuf.encode(message)
 
     def decode(self, data: bytes, message_type: Any) -> Any:
-        return protobuf.decode(data, message_type)
+        return data
 
 
 def _code(status: Status) -> str:

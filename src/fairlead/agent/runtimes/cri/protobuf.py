@@ -18,6 +18,8 @@ _LONGEST_VARINT: Final = 10
 _MASK64: Final = (1 << 64) - 1
 #: The most that messages are nested in messages; ours are four deep.
 _DEEPEST: Final = 32
+#: The most fields, with those of messages in it: an empty one is two bytes, of which a hundred times as many are made.
+_MOST_PARTS: Final = 1 << 19
 
 
 class Malformed(ValueError):
@@ -47,8 +49,11 @@ def encode(message: Message) -> bytes:
 
 
 def decode(data: bytes, kind: type[M]) -> M:
-    """Malformed for bytes that are no message."""
-    return _decoded(data, kind, 0)
+    """Malformed for bytes that are no message, or one of more fields than anybody has a use for.
+
+    A field takes some microseconds, of which there may be half a million: call it for much beside the event loop.
+    """
+    return _Reading().message(data, kind, 0)
 
 
 @cache
@@ -110,77 +115,85 @@ def _varint(value: int) -> bytes:
 # --- reading --------------------------------------------------------------------------------------------------------
 
 
-def _decoded(data: bytes, kind: type[M], depth: int) -> M:
-    if depth > _DEEPEST:
-        raise Malformed("messages are nested too deeply")
-    known = {field.number: field for field in _fields(kind)}
-    found: dict[str, Any] = {}
-    for number, raw in _parts(data):
-        if (field := known.get(number)) is None:
-            continue
-        if field.is_list:
-            found.setdefault(field.name, []).extend(_items(field, raw, depth))
-        elif get_origin(field.kind) is dict:
-            key, value = _pair(raw)
-            found.setdefault(field.name, {})[key] = value
-        else:
-            found[field.name] = _value(field.kind, raw, depth)
-    return kind(**found)
+class _Reading:
+    """Of one message, with all that is in it."""
 
+    def __init__(self) -> None:
+        self._parts_left = _MOST_PARTS
 
-def _items(field: _Field, raw: int | bytes, depth: int) -> Iterable[Any]:
-    """Numbers come one by one, or many at once."""
-    if field.kind is int and isinstance(raw, bytes):
-        return [_signed(number) for number in _numbers(raw)]
-    return [_value(field.kind, raw, depth)]
+    def message(self, data: bytes, kind: type[M], depth: int) -> M:
+        if depth > _DEEPEST:
+            raise Malformed("messages are nested too deeply")
+        known = {field.number: field for field in _fields(kind)}
+        found: dict[str, Any] = {}
+        for number, raw in self._parts(data):
+            if (field := known.get(number)) is None:
+                continue
+            if field.is_list:
+                found.setdefault(field.name, []).extend(self._items(field, raw, depth))
+            elif get_origin(field.kind) is dict:
+                key, value = self._pair(raw)
+                found.setdefault(field.name, {})[key] = value
+            else:
+                found[field.name] = self._value(field.kind, raw, depth)
+        return kind(**found)
 
+    def _items(self, field: _Field, raw: int | bytes, depth: int) -> Iterable[Any]:
+        """Numbers come one by one, or many at once."""
+        if field.kind is int and isinstance(raw, bytes):
+            return [_signed(number) for number in self._numbers(raw)]
+        return [self._value(field.kind, raw, depth)]
 
-def _value(kind: Any, raw: int | bytes, depth: int) -> Any:
-    if isinstance(raw, int):
-        if kind is not int and kind is not bool:
-            raise Malformed("a number where there is none")
-        return kind(_signed(raw))
-    if issubclass(kind, Message):
-        return _decoded(raw, kind, depth + 1)
-    if kind is str:
-        return raw.decode(errors="replace")
-    if kind is bytes:
-        return raw
-    raise Malformed("bytes where a number belongs")
+    def _value(self, kind: Any, raw: int | bytes, depth: int) -> Any:
+        if isinstance(raw, int):
+            if kind is not int and kind is not bool:
+                raise Malformed("a number where there is none")
+            return kind(_signed(raw))
+        if issubclass(kind, Message):
+            return self.message(raw, kind, depth + 1)
+        if kind is str:
+            return raw.decode(errors="replace")
+        if kind is bytes:
+            return raw
+        raise Malformed("bytes where a number belongs")
 
+    def _pair(self, raw: int | bytes) -> tuple[str, str]:
+        if isinstance(raw, int):
+            raise Malformed("a number where a map belongs")
+        parts = dict(self._parts(raw))
+        return self._value(str, parts.get(1, b""), 0), self._value(str, parts.get(2, b""), 0)
 
-def _pair(raw: int | bytes) -> tuple[str, str]:
-    if isinstance(raw, int):
-        raise Malformed("a number where a map belongs")
-    parts = dict(_parts(raw))
-    return _value(str, parts.get(1, b""), 0), _value(str, parts.get(2, b""), 0)
+    def _parts(self, data: bytes) -> Iterator[tuple[int, int | bytes]]:
+        """The fields that are there: number and content. Fixed numbers are passed over: no message of ours has one."""
+        at = 0
+        while at < len(data):
+            self._count()
+            key, at = _read_varint(data, at)
+            number, wire = key >> 3, key & 7
+            if wire == _VARINT:
+                value, at = _read_varint(data, at)
+                yield number, value
+            elif wire in _SIZES:
+                size, at = _SIZES[wire](data, at)
+                if size > len(data) - at:
+                    raise Malformed("the message is cut off")
+                if wire == _BYTES:
+                    yield number, data[at : at + size]
+                at += size
+            else:
+                raise Malformed(f"wire type {wire}")
 
+    def _numbers(self, data: bytes) -> Iterator[int]:
+        at = 0
+        while at < len(data):
+            self._count()
+            number, at = _read_varint(data, at)
+            yield number
 
-def _parts(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """The fields that are there: number and content. Fixed numbers are passed over, as no message of ours has one."""
-    at = 0
-    while at < len(data):
-        key, at = _read_varint(data, at)
-        number, wire = key >> 3, key & 7
-        if wire == _VARINT:
-            value, at = _read_varint(data, at)
-            yield number, value
-        elif wire in _SIZES:
-            size, at = _SIZES[wire](data, at)
-            if size > len(data) - at:
-                raise Malformed("the message is cut off")
-            if wire == _BYTES:
-                yield number, data[at : at + size]
-            at += size
-        else:
-            raise Malformed(f"wire type {wire}")
-
-
-def _numbers(data: bytes) -> Iterator[int]:
-    at = 0
-    while at < len(data):
-        number, at = _read_varint(data, at)
-        yield number
+    def _count(self) -> None:
+        self._parts_left -= 1
+        if self._parts_left < 0:
+            raise Malformed(f"the message has more than {_MOST_PARTS} fields")
 
 
 def _read_varint(data: bytes, at: int) -> tuple[int, int]:

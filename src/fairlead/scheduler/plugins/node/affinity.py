@@ -152,6 +152,8 @@ def any_term(terms: Sequence[NodeSelectorTerm], snapshot: Snapshot, rows: Rows) 
 def _term_mask(term: NodeSelectorTerm, snapshot: Snapshot, rows: Rows) -> Mask:
     mask = np.full(len(rows), bool(term.match_expressions or term.match_fields))
     for requirement in term.match_expressions or ():
+        if not mask.any():
+            break
         if requirement.operator == "In":
             mask &= has_label(snapshot, rows, requirement.key, requirement.values or ())
         else:
@@ -174,7 +176,10 @@ def has_label(snapshot: Snapshot, rows: Rows, key: str, values: Sequence[str]) -
 
 
 def _label_mask(snapshot: Snapshot, rows: Rows, key: str, test: LabelTest) -> Mask:
-    mask: Mask = snapshot.labels(key).map(rows, test) != 0
+    column = snapshot.labels(key)
+    if not column.values:
+        return np.full(len(rows), test(None))
+    mask: Mask = column.map(rows, test) != 0
     return mask
 
 

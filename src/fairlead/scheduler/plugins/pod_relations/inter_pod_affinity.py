@@ -17,7 +17,7 @@ from fairlead.api.strict import check
 from fairlead.scheduler.arguments import Arguments
 from fairlead.scheduler.columns import Codes, Ints, Mask, Rows
 from fairlead.scheduler.framework import MAX_NODE_SCORE, ClusterEvent, EventKind, PodRelationPlugin, Refusals
-from fairlead.scheduler.pod_index import AffinityKind
+from fairlead.scheduler.pod_index import AffinityKind, ExistingTerms
 from fairlead.scheduler.pod_relations import AffinityTerm, PodRelations
 from fairlead.scheduler.scheduling_request import SchedulingRequest
 from fairlead.scheduler.snapshot import Snapshot
@@ -120,7 +120,7 @@ class InterPodAffinity(PodRelationPlugin):
         for existing in pod_index.terms_selecting(relations):
             pull = self._pull(existing.kind, existing.weight)
             if pull:
-                total += pull * _nearby(snapshot, existing.term, existing.counts, rows)
+                total += pull * _near_to(existing, snapshot, rows)
         least, most = total.min(initial=2**62), total.max(initial=-(2**62))
         if most <= least:
             return np.zeros(len(rows), dtype=np.int64)
@@ -140,6 +140,12 @@ def _nearby(snapshot: Snapshot, term: AffinityTerm, counts: Ints, rows: Rows) ->
     """How many of the counted pods are near each row; none where the node lacks the topology label."""
     places = snapshot.labels(term.topology_key)
     return places.sums(counts)[places.codes[rows]]
+
+
+def _near_to(existing: ExistingTerms, snapshot: Snapshot, rows: Rows) -> Ints:
+    """How many pods that have the term are near each row."""
+    places = snapshot.labels(existing.term.topology_key)
+    return existing.sums(places)[places.codes[rows]]
 
 
 def _is_near(relations: PodRelations, snapshot: Snapshot, rows: Rows) -> Mask:
@@ -172,7 +178,7 @@ def _others_are_apart(relations: PodRelations, snapshot: Snapshot, rows: Rows) -
     mask = np.ones(len(rows), dtype=np.bool_)
     for existing in snapshot.pod_index.terms_selecting(relations):
         if existing.kind is AffinityKind.ANTI_AFFINITY:
-            mask &= _nearby(snapshot, existing.term, existing.counts, rows) == 0
+            mask &= _near_to(existing, snapshot, rows) == 0
     return mask
 
 

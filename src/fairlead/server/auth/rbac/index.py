@@ -28,13 +28,17 @@ from fairlead.golang.quoting import go_quote
 from fairlead.server.access import AccessRequest
 from fairlead.server.auth.rbac.rules import CompiledRule, resource_keys
 
-#: How many users' permissions are kept.
+#: How many users' permissions are kept; not those of whom somebody asks who is in very many groups, or in long ones.
 _MOST_USERS: Final = 1000
+_MOST_GROUPS: Final = 256
+_LONGEST_NAMES: Final = 16 << 10
 
 #: Kind, namespace and name of a role.
 RoleKey = tuple[str, str, str]
 #: Kind and name of whom a binding names; a service account by its user name.
 SubjectKey = tuple[str, str]
+#: What decides about a user: the name and the groups, and nothing that a credential says beside.
+_Known = tuple[str, tuple[str, ...]]
 #: Namespace ("" for that of a cluster) and name of a binding.
 BindingKey = tuple[str, str]
 
@@ -132,7 +136,7 @@ class RoleIndex:
         self._roles: dict[RoleKey, bytes | tuple[PolicyRule, ...]] = {}
         self._bindings: dict[BindingKey, Binding] = {}
         self._by_subject: dict[SubjectKey, dict[BindingKey, Binding]] = {}
-        self._users: dict[User, Permissions] = {}
+        self._users: dict[_Known, Permissions] = {}
 
     def observe_role(self, namespace: str, name: str, raw: bytes | None) -> None:
         """A role was stored, or removed."""
@@ -162,11 +166,15 @@ class RoleIndex:
 
     def permissions(self, user: User) -> Permissions:
         """What the user may do."""
-        found = self._users.get(user)
+        if not _is_usual(user):
+            return Permissions(self._grants_of(_keys_of(user)), frozenset())
+        known = user.name, user.groups
+        found = self._users.get(known)
         if found is None:
             if len(self._users) >= _MOST_USERS:
                 self._users.clear()
-            found = self._users[user] = self._put_together(user)
+            subjects = tuple(_keys_of(user))
+            found = self._users[known] = Permissions(self._grants_of(subjects), frozenset(subjects))
         return found
 
     def rules_of(self, reference: RoleKey) -> tuple[PolicyRule, ...] | None:
@@ -176,18 +184,26 @@ class RoleIndex:
             found = self._roles[reference] = _decode_role(found).rules or ()
         return found
 
-    def _put_together(self, user: User) -> Permissions:
-        subjects = ((USER, user.name), *((GROUP_SUBJECT, group) for group in dict.fromkeys(user.groups)))
-        grants = [
-            Grant(binding, _shown(binding, subject), self.rules_of(_role_of(binding)))
-            for subject in subjects
-            for binding in self._by_subject.get(subject, {}).values()
-        ]
-        return Permissions(grants, frozenset(subjects))
+    def _grants_of(self, subjects: Iterable[SubjectKey]) -> Iterator[Grant]:
+        for subject in subjects:
+            if (bindings := self._by_subject.get(subject)) is not None:
+                for binding in bindings.values():
+                    yield Grant(binding, _shown(binding, subject), self.rules_of(_role_of(binding)))
 
     def _forget(self, is_concerned: Callable[[Permissions], bool]) -> None:
-        for user in [user for user, permissions in self._users.items() if is_concerned(permissions)]:
-            del self._users[user]
+        for known in [known for known, permissions in self._users.items() if is_concerned(permissions)]:
+            del self._users[known]
+
+
+def _keys_of(user: User) -> Iterator[SubjectKey]:
+    yield USER, user.name
+    for group in dict.fromkeys(user.groups):
+        yield GROUP_SUBJECT, group
+
+
+def _is_usual(user: User) -> bool:
+    groups = user.groups
+    return len(groups) <= _MOST_GROUPS and len(user.name) + sum(map(len, groups)) <= _LONGEST_NAMES
 
 
 def _role_of(binding: Binding) -> RoleKey:

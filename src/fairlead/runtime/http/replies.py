@@ -1,11 +1,14 @@
-"""Answers of the kubelet: plain text where something is wrong, as the kubelet's own are."""
+"""Answers that are known as a whole: plain text where something is wrong, as Go's servers say it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
-from fairlead.node.stats.endpoints import JSON, TEXT
 from fairlead.runtime.http.exchange import Send
+
+JSON: Final = "application/json"
+TEXT: Final = "text/plain; charset=utf-8"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,10 @@ class Reply:
         headers = [(b"content-type", self.media_type.encode()), (b"content-length", b"%d" % len(self.body))]
         await send({"type": "http.response.start", "status": self.code, "headers": headers})
         await send({"type": "http.response.body", "body": self.body})
+
+
+#: Go's http.NotFound.
+NOT_FOUND: Final = Reply(b"404 page not found\n", 404)
 
 
 class Failed(Exception):
