@@ -158,6 +158,7 @@ class NodeAgent:
         await asyncio.to_thread(self._enforce)
         await self._runtime.adopt()
         config = self._configured.configuration
+        nodes = Informer(self._api, NODES, Node, fields=f"metadata.name={self._identity.name}")
         node = NodeObject(
             self._api,
             self._recorder,
@@ -166,10 +167,10 @@ class NodeAgent:
             self._plan.allocatable,
             self._runtime,
             self._health,
+            lambda: nodes.get(self._identity.name),
             config.port if self._serving is not None else 0,
             declared_features(self._configured),
         )
-        nodes = Informer(self._api, NODES, Node, fields=f"metadata.name={self._identity.name}")
         services = Informer(self._api, SERVICES, Service)
         pods = Informer(self._api, PODS, Pod, fields=f"spec.nodeName={self._identity.name}")
         place = self._place(services)
