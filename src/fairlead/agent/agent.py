@@ -32,7 +32,7 @@ from fairlead.agent.memory_notices import MemoryNotices
 from fairlead.agent.network_choice import Networking
 from fairlead.agent.network_seam import NetworkFailed
 from fairlead.agent.node_object import NodeIdentity, NodeObject
-from fairlead.agent.pods.apparmor import is_enabled
+from fairlead.agent.pods import apparmor, selinux
 from fairlead.agent.pods.events import PodEvents
 from fairlead.agent.pods.log_rotation import LogPolicy, LogRotation
 from fairlead.agent.pods.node_pods import NodePods
@@ -308,7 +308,8 @@ class NodeAgent:
             events=PodEvents(self._recorder, config.event_record_qps, config.event_burst),
             configured=self._configured,
             host=self._container_host(),
-            has_apparmor=is_enabled(),
+            has_apparmor=apparmor.is_enabled(),
+            has_selinux=selinux.is_enabled(),
             allocatable=self._plan.allocatable,
         )
 

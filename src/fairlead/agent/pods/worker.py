@@ -229,6 +229,7 @@ class PodWorker:
             allowed_sysctls,
             has_root=self._place.runtime.has_users,
             has_apparmor=self._place.has_apparmor,
+            has_selinux=self._place.has_selinux,
         )
         if (refusal := admission.refusal) is not None:
             self._place.events.tell(pod, [Note(WARNING, refusal.reason, refusal.message)])
