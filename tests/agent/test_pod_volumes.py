@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from fairlead.agent import linux
+from fairlead.agent.pods import worker
 from fairlead.agent.volumes.payload import Owner, PayloadFile, write_payload
 from fairlead.agent.volumes.subpaths import OutsideOfVolume, mount_subpath
-from fairlead.api.builtin import CONFIG_MAPS, SECRETS
+from fairlead.api.builtin import CONFIG_MAPS, PODS, SECRETS
 from fairlead.api.objects import Obj
 from tests.agent.folder_images import FolderImage
 from tests.agent.machine import in_loop, real_containers
-from tests.agent.oci_node import NODE, is_phase, manifest, real_node, state
+from tests.agent.oci_node import NODE, is_phase, is_running, manifest, real_node, state
 
 
 def _task(name: str, script: str, volumes: list[Obj], mounts: list[Obj], **more: Any) -> Obj:
@@ -263,3 +264,27 @@ async def test_folders_deeper_than_python_recurses_go_with_their_pod(tmp_path: P
         await node.delete("deep", grace=1)
         await node.gone("deep")
         assert node.remains() == []
+
+
+@real_containers
+@in_loop
+async def test_annotations_and_labels_that_change_reach_the_volume(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "REFRESH_SECONDS", 0.1)
+    items = [{"path": what, "fieldRef": {"fieldPath": f"metadata.{what}"}} for what in ("annotations", "labels")]
+    script = "until grep -q new /down/annotations && grep -q new /down/labels; do sleep 0.1; done"
+    async with real_node(tmp_path) as node:
+        pod = manifest(
+            "told",
+            "sh",
+            "-c",
+            script,
+            spec={"restartPolicy": "Never", "volumes": [{"name": "down", "downwardAPI": {"items": items}}]},
+            volumeMounts=[{"name": "down", "mountPath": "/down"}],
+        )
+        await node.create(pod)
+        await node.until("told", is_running)
+        meta = {"annotations": {"a": "new"}, "labels": {"b": "new"}}
+        await node.api.patch(PODS, "told", "default", {"metadata": meta})
+        await node.until("told", is_phase("Succeeded"))

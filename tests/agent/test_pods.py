@@ -36,6 +36,20 @@ async def test_a_pod_runs_says_something_and_completes(tmp_path: Path, kind: str
 
 
 @in_loop
+async def test_extended_resources_that_an_operator_adds_may_be_given_away(tmp_path: Path, kind: str) -> None:
+    dongle = "example.com/dongle"
+
+    async with real_node(tmp_path, {"nodeStatusUpdateFrequency": "1s"}, kind=kind) as node, asyncio.timeout(40):
+        await node.create(manifest("task", "true"))
+        await node.until("task", lambda pod: bool(pod["spec"].get("nodeName")) and bool(state(pod)))
+        for amount in ("4", "2", None):
+            capacity = {"status": {"capacity": {dongle: amount}}}
+            await node.api.patch(NODES, NODE, "", capacity, subresource="status")
+            while (await node.api.get(NODES, NODE)).obj()["status"]["allocatable"].get(dongle) != amount:  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
+
+
+@in_loop
 async def test_a_crashing_container_is_restarted_with_back_off(tmp_path: Path, kind: str) -> None:
     async with real_node(tmp_path, kind=kind) as node:
         await node.create(manifest("crash", "sh", "-c", "echo run; exit 3"))

@@ -690,6 +690,11 @@ def test_scale_reads_and_writes_by_path() -> None:
     assert obj["spec"] == {"replicas": 6}
     with pytest.raises(InternalError, match="does not exist"):
         scale.read(widget())
+    unsaid = widget()
+    with pytest.raises(BadRequest, match=r'the spec replicas field ".spec.replicas" cannot be empty'):
+        scale.write(unsaid, scale.edited(unsaid))
+    scale.write(unsaid, {"spec": {"replicas": 3}})
+    assert scale.read(unsaid)["spec"] == {"replicas": 3}
 
 
 def test_a_table_shows_name_and_age_unless_told_otherwise() -> None:

@@ -136,6 +136,43 @@ def test_v2_says_nothing_of_a_kind_that_keeps_unknown_fields() -> None:
     assert "properties" not in found["definitions"]["com.example.v1.Widget"]
 
 
+V2_SCHEMAS: list[tuple[Obj, Obj]] = [
+    (
+        {"type": "string", "pattern": "^a", "maxLength": 3, "enum": ["a", "ab"], "format": "date", "default": "a"},
+        {"type": "string", "pattern": "^a", "maxLength": 3, "enum": ["a", "ab"], "format": "date"},
+    ),
+    ({"type": "integer", "minimum": 1, "not": {"enum": [7]}}, {"type": "integer", "minimum": 1}),
+    (
+        {"type": "object", "required": ["a"], "properties": {"a": {"type": "string", "nullable": True}}},
+        {"type": "object", "properties": {"a": {}}},
+    ),
+    (
+        {"type": "array", "items": {"type": "object", "required": ["a"], "properties": {"a": {"type": "string"}}}},
+        {"type": "array", "items": {"type": "object", "required": ["a"], "properties": {"a": {"type": "string"}}}},
+    ),
+    (
+        {"type": "object", "required": ["a"], "additionalProperties": {"type": "string", "nullable": True}},
+        {"type": "object", "additionalProperties": {}},
+    ),
+    ({"type": "array", "nullable": True, "items": {"type": "string"}, "maxItems": 3}, {"maxItems": 3}),
+    (
+        {"type": "object", "x-kubernetes-preserve-unknown-fields": True, "properties": {"a": {"type": "string"}}},
+        {"x-kubernetes-preserve-unknown-fields": True},
+    ),
+    (
+        {"x-kubernetes-int-or-string": True, "anyOf": [{"type": "integer"}, {"type": "string"}]},
+        {"x-kubernetes-int-or-string": True},
+    ),
+]
+
+
+@pytest.mark.parametrize(("schema", "shown"), V2_SCHEMAS, ids=str)
+def test_v2_shows_of_a_schema_what_it_has_words_for(schema: Obj, shown: Obj) -> None:
+    crd = samples.established(samples.version(schema={"type": "object", "properties": {"value": schema}}))
+    kind = document("v2", kinds_with(crd))["definitions"]["com.example.v1.Widget"]
+    assert kind["properties"]["value"] == shown
+
+
 def fields(message: bytes, number: int) -> list[bytes]:
     """The contents of the fields of that number in a protobuf message."""
     return [raw for found, _, raw in protobuf._fields(message) if found == number and isinstance(raw, bytes)]

@@ -92,6 +92,31 @@ def test_a_node_made_by_hand_is_taken_up_with_a_lease() -> None:
     run_virtual(main())
 
 
+def test_extended_resources_that_an_operator_adds_may_be_given_away() -> None:
+    """ "Advertise Extended Resources for a Node" of Kubernetes' documents."""
+    dongle, gpu = "example.com/dongle", "example.com/gpu"
+
+    async def check(api: UserApi, informers: Informers) -> None:
+        async def shown_with(capacity: dict[str, str | None]) -> dict[str, str]:
+            await api.patch(NODES, "mine", "", {"status": {"capacity": capacity}}, subresource="status")
+            await asyncio.sleep(1)
+            allocatable = (await api.get(NODES, "mine")).obj()["status"]["allocatable"]
+            return {name: amount for name, amount in allocatable.items() if name not in SHAPE}
+
+        status = {"capacity": SHAPE | {gpu: "8"}, "allocatable": SHAPE | {gpu: "7"}, "conditions": [READY]}
+        await api.create(NODES, {"metadata": {"name": "mine"}, "status": status})
+        container = {"name": "c", "image": "i", "resources": {"limits": {dongle: "3"}}}
+        await api.create(PODS, pod("p", containers=[container]), "default")
+        assert await shown_with({dongle: "2"}) == {dongle: "2", gpu: "7"}
+        assert await phase(api, "p") == ("Pending", "")
+        assert await shown_with({dongle: "4"}) == {dongle: "4", gpu: "7"}
+        assert await phase(api, "p") == ("Running", "")
+        assert await shown_with({dongle: None}) == {gpu: "7"}
+        assert await shown_with({gpu: "9"}) == {gpu: "9"}
+
+    simulated(0, check)
+
+
 class Disk(EmbeddedStore):
     """A store that can run out of space."""
 

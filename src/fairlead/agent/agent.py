@@ -32,7 +32,7 @@ from fairlead.agent.memory_notices import MemoryNotices
 from fairlead.agent.network_choice import Networking
 from fairlead.agent.network_seam import NetworkFailed
 from fairlead.agent.node_object import NodeIdentity, NodeObject
-from fairlead.agent.pods.apparmor import is_enabled
+from fairlead.agent.pods import apparmor, selinux
 from fairlead.agent.pods.events import PodEvents
 from fairlead.agent.pods.log_rotation import LogRotation
 from fairlead.agent.pods.node_pods import NodePods
@@ -160,6 +160,7 @@ class NodeAgent:
         await asyncio.to_thread(self._enforce)
         await self._runtime.adopt()
         config = self._configured.configuration
+        nodes = Informer(self._api, NODES, Node, fields=f"metadata.name={self._identity.name}")
         node = NodeObject(
             self._api,
             self._recorder,
@@ -168,10 +169,10 @@ class NodeAgent:
             self._plan.allocatable,
             self._runtime,
             self._health,
+            lambda: nodes.get(self._identity.name),
             config.port if self._serving is not None else 0,
             declared_features(self._configured),
         )
-        nodes = Informer(self._api, NODES, Node, fields=f"metadata.name={self._identity.name}")
         services = Informer(self._api, SERVICES, Service)
         pods = Informer(self._api, PODS, Pod, fields=f"spec.nodeName={self._identity.name}")
         place = self._place(services)
@@ -307,7 +308,8 @@ class NodeAgent:
             events=PodEvents(self._recorder, config.event_record_qps, config.event_burst),
             configured=self._configured,
             host=self._container_host(),
-            has_apparmor=is_enabled(),
+            has_apparmor=apparmor.is_enabled(),
+            has_selinux=selinux.is_enabled(),
             allocatable=self._plan.allocatable,
         )
 

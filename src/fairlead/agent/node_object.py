@@ -24,6 +24,7 @@ from fairlead.api.podresources import Amounts
 from fairlead.api.references import Reference
 from fairlead.api.verbs import Api
 from fairlead.client.events import EventRecorder
+from fairlead.node.allocatable import extended_changes
 from fairlead.node.conditions import NodeHealth, node_conditions
 from fairlead.node.plan import NodeEvent
 from fairlead.runtime.clock import monotonic, timestamp
@@ -63,16 +64,19 @@ class NodeObject:
         allocatable: Amounts,
         runtime: Runtime,
         health: Callable[[], NodeHealth],
+        registered: Callable[[], Node | None] = lambda: None,
         port: int = 0,
         features: Sequence[str] = (),
     ) -> None:
-        """`port` is where it answers as a kubelet does, 0: nowhere; `features` are those that it declares."""
+        """`registered`: how the node was last seen; `port`: where it answers as a kubelet does, 0: nowhere; `features`:
+        those that it declares.
+        """
         self._api, self._recorder, self._identity, self._health = api, recorder, identity, health
         self._capacity = {name: str(amount) for name, amount in capacity.items()}
         self._allocatable = {name: str(amount) for name, amount in allocatable.items()}
         self._runtime, self._info = runtime, node_info()
         self._conditions: list[Obj] = []
-        self._port, self._features = port, list(features)
+        self._registered, self._port, self._features = registered, port, list(features)
         self._look = asyncio.Event()
         self.uid = ""
 
@@ -94,7 +98,7 @@ class NodeObject:
 
     async def run(self, update_seconds: float, report_seconds: float) -> None:
         """Write the status whenever it has changed, and now and then when it has not. Until cancelled."""
-        reported_at, shown = monotonic(), self._news(self._conditions)
+        reported_at, shown = monotonic(), self._news(self._conditions, self._allocatable)
         while True:
             try:
                 async with asyncio.timeout(update_seconds):
@@ -103,7 +107,7 @@ class NodeObject:
                 pass
             self._look.clear()
             status = self._status(self._health())
-            news = self._news(status["conditions"])
+            news = self._news(status["conditions"], status["allocatable"])
             if news == shown and monotonic() - reported_at < report_seconds:
                 continue
             try:
@@ -157,7 +161,7 @@ class NodeObject:
         self.tell(*(NodeEvent(NORMAL, reason, self._told(reason)) for reason in found.events))
         return {
             "capacity": self._capacity,
-            "allocatable": self._allocatable,
+            "allocatable": {**self._allocatable, **self._extended()},
             "conditions": found.conditions,
             "addresses": [
                 {"type": "InternalIP", "address": self._identity.ip},
@@ -177,11 +181,15 @@ class NodeObject:
             "runtimeHandlers": [_shown(*each) for each in runtime.handlers.items()],
         }
 
-    def _news(self, conditions: Sequence[Obj]) -> tuple[Obj, list[tuple[str, str, str, str]]]:
+    def _extended(self) -> dict[str, str | None]:
+        """What is to change because others have set amounts of extended resources."""
+        node = self._registered()
+        return extended_changes(node.status.capacity, node.status.allocatable) if node is not None else {}
+
+    def _news(self, conditions: Sequence[Obj], allocatable: Obj) -> tuple[Obj, Obj, list[tuple[str, str, str, str]]]:
         """What of a status is worth to be written at once: not the time of the heartbeat."""
-        return self._of_runtime(), [
-            (each["type"], each["status"], each["reason"], each["message"]) for each in conditions
-        ]
+        shown = [(each["type"], each["status"], each["reason"], each["message"]) for each in conditions]
+        return self._of_runtime(), allocatable, shown
 
     def _told(self, reason: str) -> str:
         return f"Node {self._identity.name} status is now: {reason}"

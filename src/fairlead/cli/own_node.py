@@ -12,7 +12,7 @@ import socket
 import sys
 from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,7 +25,7 @@ from fairlead.agent.choices import ClusterNetwork, RuntimeKind
 from fairlead.agent.machine import host_address
 from fairlead.agent.network.settings import DNS_ADDRESS
 from fairlead.api.builtin import SERVICES
-from fairlead.api.errors import AlreadyExists
+from fairlead.api.errors import NotFound
 from fairlead.api.objects import Obj
 from fairlead.api.users import LOCAL_PATH_USER, NETWORK_USER, User, node_user
 from fairlead.api.verbs import Api
@@ -154,7 +154,7 @@ async def running_node(
         return
     with TemporaryDirectory(prefix="fairlead-") as scratch:
         if node.network is ClusterNetwork.FAIRLEAD:
-            await _serve_names(running.api)
+            await serve_names(running.api)
         name = socket.gethostname().lower()
         words = _words(running, node, name, (data_dir or Path(scratch)) / "node")
         assert process.stdin is not None and process.stdout is not None
@@ -169,9 +169,11 @@ async def running_node(
             await _stop(process)  # while there is a cluster to be told
 
 
-async def _serve_names(api: Api) -> None:
+async def serve_names(api: Api) -> None:
     """The Service that programs look for; each node answers at its address itself, so it has no endpoints."""
-    with suppress(AlreadyExists):
+    try:
+        await api.get(SERVICES, _KUBE_DNS["metadata"]["name"], "kube-system")
+    except NotFound:  # not simply created: its address, taken by itself, would be refused before its name
         await api.create(SERVICES, _KUBE_DNS, "kube-system")
 
 

@@ -14,12 +14,15 @@ from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj
 from fairlead.api.selectors import validate_structured
 from fairlead.kinds.ips import validate_cidr
-from fairlead.kinds.rules import check
+from fairlead.kinds.rules import check, validate_unchanged
 from fairlead.kinds.strategy import Strategy
 
 PATH_TYPES: Final = ("Exact", "ImplementationSpecific", "Prefix")
 POLICY_TYPES: Final = ("Egress", "Ingress")
 
+_CONTROLLER_MAX: Final = 250
+_CLUSTER: Final = "Cluster"
+_SCOPES: Final = (_CLUSTER, "Namespace")
 _DIRECTIONS: Final = (("ingress", "from"), ("egress", "to"))
 
 
@@ -119,3 +122,49 @@ def _validate_peers(peers: Iterable[Obj], path: str, errors: Errors) -> None:
             errors.required(where, "must specify a peer")
         elif selectors and block is not None:
             errors.forbidden(where, "may not specify both ipBlock and another peer")
+
+
+class IngressClassStrategy(Strategy):
+    has_generation = True
+
+    def default(self, obj: Obj) -> None:
+        parameters = (obj.get("spec") or {}).get("parameters")
+        if parameters is not None and parameters.get("scope") is None:
+            parameters["scope"] = _CLUSTER
+
+    def validate(self, obj: Obj, errors: Errors) -> None:
+        spec = obj.get("spec") or {}
+        controller = spec.get("controller") or ""
+        if len(controller.encode()) > _CONTROLLER_MAX:
+            errors.too_long("spec.controller", _CONTROLLER_MAX)
+        if not controller:
+            errors.required("spec.controller")
+        else:
+            for part, text in names.domain_prefixed_path(controller):
+                errors.invalid("spec.controller", part, text)
+        if (parameters := spec.get("parameters")) is not None:
+            _validate_parameters(parameters, "spec.parameters", errors)
+
+    def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
+        controller, before = [(each.get("spec") or {}).get("controller") for each in (obj, old)]
+        validate_unchanged(controller, before, "spec.controller", errors)
+        self.validate(obj, errors)
+
+
+def _validate_parameters(parameters: Obj, path: str, errors: Errors) -> None:
+    if (group := parameters.get("apiGroup")) is not None:
+        check(errors, f"{path}.apiGroup", group, names.dns1123_subdomain)
+    for field in ("kind", "name"):
+        if value := parameters.get(field):
+            check(errors, f"{path}.{field}", value, names.path_segment_name)
+        else:
+            errors.required(f"{path}.{field}", f"{field} is required")
+    scope, namespace = parameters["scope"], parameters.get("namespace")
+    if scope not in _SCOPES:
+        errors.not_supported(f"{path}.scope", scope, _SCOPES)
+    elif scope == _CLUSTER and namespace is not None:
+        errors.forbidden(f"{path}.namespace", "`parameters.scope` is set to 'Cluster'")
+    elif scope != _CLUSTER and namespace is None:
+        errors.required(f"{path}.namespace", "`parameters.scope` is set to 'Namespace'")
+    elif namespace is not None:
+        check(errors, f"{path}.namespace", namespace, names.dns1123_label)

@@ -32,22 +32,6 @@ class ReportedStrategy(Strategy):
         self.allows_unconditional_update = allows_unconditional_update
 
 
-class VersionedStrategy(Strategy):
-    """An update requires the resourceVersion."""
-
-    allows_unconditional_update = False
-
-
-class ResourceSliceStrategy(CountedStrategy):
-    selectable = {
-        "spec.nodeName": lambda slice_: str((slice_.get("spec") or {}).get("nodeName", "")),
-        "spec.driver": lambda slice_: str((slice_.get("spec") or {}).get("driver", "")),
-    }
-
-    def unknown_field(self, field: str) -> str:
-        return f"field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: {field}"
-
-
 class PodTemplateStrategy(Strategy):
     returns_deleted = True
     has_generation = True

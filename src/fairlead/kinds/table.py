@@ -20,6 +20,7 @@ from fairlead.kinds.config import ConfigMapStrategy, SecretStrategy
 from fairlead.kinds.cronjobs import CronJobStrategy
 from fairlead.kinds.daemonsets import DaemonSetStrategy
 from fairlead.kinds.deployments import DeploymentStrategy
+from fairlead.kinds.devices import ResourceClaimStrategy, ResourceClaimTemplateStrategy, ResourceSliceStrategy
 from fairlead.kinds.endpoints import EndpointSliceStrategy, EndpointsStrategy
 from fairlead.kinds.events import EventStrategy, to_core, to_events
 from fairlead.kinds.flow_control import FlowSchemaStrategy, PriorityLevelStrategy
@@ -28,15 +29,12 @@ from fairlead.kinds.leases import LeaseStrategy
 from fairlead.kinds.limitrange import LimitRangeStrategy
 from fairlead.kinds.mutating_policies import MutatingAdmissionPolicyBindingStrategy, MutatingAdmissionPolicyStrategy
 from fairlead.kinds.namespaces import NamespaceStrategy
-from fairlead.kinds.networking import IngressStrategy, NetworkPolicyStrategy
+from fairlead.kinds.networking import IngressClassStrategy, IngressStrategy, NetworkPolicyStrategy
 from fairlead.kinds.nodes import NodeStrategy
 from fairlead.kinds.others import (
     CountedStrategy,
     PodTemplateStrategy,
-    ReportedStrategy,
-    ResourceSliceStrategy,
     RuntimeClassStrategy,
-    VersionedStrategy,
 )
 from fairlead.kinds.persistent_volumes import PersistentVolumeStrategy
 from fairlead.kinds.pods import PodStrategy
@@ -52,6 +50,13 @@ from fairlead.kinds.statefulsets import ControllerRevisionStrategy, StatefulSetS
 from fairlead.kinds.storage import (
     PersistentVolumeClaimStrategy,
     StorageClassStrategy,
+)
+from fairlead.kinds.storage_drivers import (
+    CSIDriverStrategy,
+    CSINodeStrategy,
+    CSIStorageCapacityStrategy,
+    VolumeAttachmentStrategy,
+    VolumeAttributesClassStrategy,
 )
 from fairlead.kinds.strategy import Strategy
 from fairlead.kinds.webhook_configurations import WebhookConfigurationStrategy
@@ -90,7 +95,7 @@ STRATEGIES: Final[Mapping[str, Strategy]] = {
     "ingresses.networking.k8s.io": IngressStrategy(),
     "ipaddresses.networking.k8s.io": IPAddressStrategy(),
     "servicecidrs.networking.k8s.io": ServiceCIDRStrategy(),
-    "ingressclasses.networking.k8s.io": CountedStrategy(),
+    "ingressclasses.networking.k8s.io": IngressClassStrategy(),
     "networkpolicies.networking.k8s.io": NetworkPolicyStrategy(),
     "runtimeclasses.node.k8s.io": RuntimeClassStrategy(),
     "poddisruptionbudgets.policy": PodDisruptionBudgetStrategy(),
@@ -100,17 +105,19 @@ STRATEGIES: Final[Mapping[str, Strategy]] = {
     "rolebindings.rbac.authorization.k8s.io": RoleBindingStrategy(is_namespaced=True),
     "priorityclasses.scheduling.k8s.io": PriorityClassStrategy(),
     "storageclasses.storage.k8s.io": StorageClassStrategy(),
-    "csidrivers.storage.k8s.io": VersionedStrategy(),
-    "csinodes.storage.k8s.io": VersionedStrategy(),
-    "csistoragecapacities.storage.k8s.io": VersionedStrategy(),
-    "volumeattachments.storage.k8s.io": ReportedStrategy(allows_unconditional_update=False),
+    "csidrivers.storage.k8s.io": CSIDriverStrategy(),
+    "csinodes.storage.k8s.io": CSINodeStrategy(),
+    "csistoragecapacities.storage.k8s.io": CSIStorageCapacityStrategy(),
+    "volumeattachments.storage.k8s.io": VolumeAttachmentStrategy(),
+    "volumeattributesclasses.storage.k8s.io": VolumeAttributesClassStrategy(),
     "mutatingwebhookconfigurations.admissionregistration.k8s.io": WebhookConfigurationStrategy(is_mutating=True),
     "validatingwebhookconfigurations.admissionregistration.k8s.io": WebhookConfigurationStrategy(is_mutating=False),
     "validatingadmissionpolicies.admissionregistration.k8s.io": ValidatingAdmissionPolicyStrategy(),
     "validatingadmissionpolicybindings.admissionregistration.k8s.io": ValidatingAdmissionPolicyBindingStrategy(),
     "mutatingadmissionpolicies.admissionregistration.k8s.io": MutatingAdmissionPolicyStrategy(),
     "mutatingadmissionpolicybindings.admissionregistration.k8s.io": MutatingAdmissionPolicyBindingStrategy(),
-    "resourceclaims.resource.k8s.io": ReportedStrategy(),
+    "resourceclaims.resource.k8s.io": ResourceClaimStrategy(),
+    "resourceclaimtemplates.resource.k8s.io": ResourceClaimTemplateStrategy(),
     "deviceclasses.resource.k8s.io": CountedStrategy(),
     "resourceslices.resource.k8s.io": ResourceSliceStrategy(),
 }

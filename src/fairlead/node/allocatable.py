@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from fairlead.api.podresources import HUGEPAGES, Amounts, is_hugepages
+from fairlead.api.podresources import HUGEPAGES, Amounts, is_hugepages, is_native
 from fairlead.api.quantity import ZERO, Format, Quantity, parse
 from fairlead.node.configuration.settings import KubeletConfiguration
 from fairlead.node.eviction.signals import Signal
@@ -67,6 +67,15 @@ def allocatable(capacity: Amounts, reserved: Amounts) -> Amounts:
         if is_hugepages(name):
             left["memory"] = _not_negative(left["memory"] - amount)
     return left
+
+
+def extended_changes(capacity: Mapping[str, str], allocatable: Mapping[str, str]) -> dict[str, str | None]:
+    """How allocatable amounts follow the capacity: extended resources that others put there may all be given away,
+    those that they took out of it (None) no longer.
+    """
+    given = {name: amount for name, amount in capacity.items() if not is_native(name)}
+    taken = dict.fromkeys(name for name in allocatable if not is_native(name) and name not in capacity)
+    return taken | {name: amount for name, amount in given.items() if allocatable.get(name) != amount}
 
 
 def over_reserved(capacity: Amounts, reserved: Amounts) -> str:

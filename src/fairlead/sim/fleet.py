@@ -171,11 +171,11 @@ class Fleet:
             if allocation.allocatable != allocatable:
                 allocation.allocatable = allocatable
                 self._retry_resizes(name)
-            if self._kubelets.put_node(new):
+            if self._kubelets.put_node(new, old):
                 self._registration.adopt(name)
         elif is_simulated(new):
             self._take(name, allocatable)
-            self._kubelets.put_node(new)
+            self._kubelets.put_node(new, None)
             self._registration.adopt(name)
             for pod in self._pods:
                 if pod.spec.node_name == name:

@@ -12,6 +12,7 @@ from typing import Final
 from fairlead.api.event_types import NORMAL, WARNING
 from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
+from fairlead.node.allocatable import extended_changes
 from fairlead.node.configuration.errors import Stage, StartupError
 from fairlead.node.configuration.load import Configured, configure
 from fairlead.node.plan import NodeEvent
@@ -41,13 +42,20 @@ class Kubelets:
         self._configurations, self._record, self._pods_memory_bytes = configurations, record, pods_memory_bytes
         self._keys: dict[str, tuple[ConfigurationKey, str]] = {}  # by node: what it was last started with
         self._settings: dict[str, NodeSettings] = {}  # by node
+        self._extended: dict[str, set[str]] = {}  # by node: resources that others have put into its capacity since
 
     def completed(self, manifest: Obj) -> Obj:
         """With what the kubelet makes of its capacity, where that is its to say; as it is if it does not start."""
         try:
-            return self._configurations.completed(manifest)
+            completed = self._configurations.completed(manifest)
         except StartupError:
-            return manifest
+            completed = manifest
+        names = self._extended.get(completed["metadata"]["name"])
+        if not names:
+            return completed
+        status = completed["status"]
+        extended = {name: status["capacity"].get(name) for name in names}
+        return {**completed, "status": {**status, "allocatable": {**status["allocatable"], **extended}}}
 
     def settings(self, name: str) -> NodeSettings:
         """What the node runs with: that of before, if its last change was refused."""
@@ -56,8 +64,28 @@ class Kubelets:
     def configured(self, node: Node) -> Configured:
         return self.settings(node.metadata.name).configured
 
-    def put_node(self, node: Node) -> bool:
-        """A node has come, or has changed; returns whether its kubelet has started again with something new."""
+    def put_node(self, node: Node, before: Node | None) -> bool:
+        """A node has come, or has changed; returns whether its kubelet has something new to say of it."""
+        return self._follow_capacity(node, before) | self._start_again(node)
+
+    def _follow_capacity(self, node: Node, before: Node | None) -> bool:
+        """Whether others have set amounts of extended resources.
+
+        What a node came with stays as it is: in a dump a device plugin may have said that some devices are broken.
+        """
+        capacity, allocatable = node.status.capacity, node.status.allocatable
+        former = capacity if before is None else before.status.capacity
+        changed = {
+            name
+            for name, amount in extended_changes(capacity, allocatable).items()
+            if name not in allocatable or former.get(name) != amount
+        }
+        if changed:
+            self._extended.setdefault(node.metadata.name, set()).update(changed)
+        return bool(changed)
+
+    def _start_again(self, node: Node) -> bool:
+        """Whether its kubelet starts again, with something new."""
         name, annotations = node.metadata.name, node.metadata.annotations
         key = self._configurations.key(node.metadata.labels, annotations)
         started_with = (key, annotations.get(MISSING_CGROUPS, ""))
@@ -80,6 +108,7 @@ class Kubelets:
     def forget(self, name: str) -> None:
         self._keys.pop(name, None)
         self._settings.pop(name, None)
+        self._extended.pop(name, None)
 
     def _start(self, key: ConfigurationKey, node: Node) -> None:
         settings = self._configurations.settings(key, node)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from fairlead.agent.pods.apparmor import apparmor_refusal
+from fairlead.agent.pods.selinux import selinux_refusal
 from fairlead.agent.pods.unsupported import refusal
 from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
@@ -26,11 +27,14 @@ def admission_of(
     *,
     has_root: bool = True,
     has_apparmor: bool = False,
+    has_selinux: bool = False,
 ) -> NodeAdmission:
     if (manifest.get("status") or {}).get("phase") == _ADMITTED:
         return NodeAdmission()
     if (unsupported := refusal(manifest, has_root=has_root)) is not None:
         return NodeAdmission(unsupported)
+    if (unlabelled := selinux_refusal(manifest, is_enabled=has_selinux)) is not None:
+        return NodeAdmission(unlabelled)
     if (forbidden := sysctl_refusal(manifest["spec"], allowed_sysctls)) is not None:
         return NodeAdmission(forbidden)
     admission = admit(manifest, msgspec.to_builtins(node), list(neighbours), pressures)

@@ -16,6 +16,7 @@ _MOST_LOG_BYTES: Final = 2048
 _MOST_LOG_LINES: Final = 80
 #: Each line of a log begins with when, where to, and whether it is whole.
 _LOG_FIELDS: Final = 3
+_PART: Final = "P"
 
 
 def last_words(runtime: Runtime, status: ContainerStatus, container: Obj) -> str:
@@ -34,5 +35,11 @@ def _end_of(log: Path) -> str:
             lines = file.read().decode(errors="replace").splitlines()[-_MOST_LOG_LINES:]
     except FileNotFoundError:
         return ""
-    said = "".join(f"{line.split(' ', _LOG_FIELDS)[-1]}\n" for line in lines)
+    said = "".join(map(_said, lines))
     return said.encode()[-_MOST_LOG_BYTES:].decode(errors="ignore")
+
+
+def _said(line: str) -> str:
+    fields = line.split(" ", _LOG_FIELDS)
+    is_part = len(fields) > _LOG_FIELDS and fields[_LOG_FIELDS - 1].partition(":")[0] == _PART
+    return fields[-1] + ("" if is_part else "\n")

@@ -51,6 +51,7 @@ class Place:
     host: ContainerHost
     #: As the kernel said at the start.
     has_apparmor: bool
+    has_selinux: bool
     allocatable: Amounts
 
     def folder(self, uid: str) -> Path:

@@ -200,7 +200,7 @@ class PodWorker:
     async def _known(self, pod: Pod) -> RealPod:
         uid, key = pod.metadata.uid, pod.metadata.key
         real = self._real.get(uid)
-        if real is None or real.pod.metadata.generation != pod.metadata.generation:
+        if real is None or not _shows(real.manifest, pod):
             manifest = await self._pods.manifest(pod)
             if real is None:
                 real = self._real[uid] = RealPod(self._place, pod, manifest, lambda: self._queue.add(key))
@@ -242,6 +242,7 @@ class PodWorker:
             allowed_sysctls,
             has_root=self._place.runtime.has_users,
             has_apparmor=self._place.has_apparmor,
+            has_selinux=self._place.has_selinux,
         )
         if (refusal := admission.refusal) is not None:
             self._place.events.tell(pod, [Note(WARNING, refusal.reason, refusal.message)])
@@ -340,6 +341,13 @@ class PodWorker:
             for uid in list(self._admitted):
                 if (real := self._real.get(uid)) is not None and real.sandbox is not None:
                     await real.refresh_volumes()
+
+
+def _shows(manifest: Obj, pod: Pod) -> bool:
+    """Whether it says what this version of the pod says: labels and annotations change without a new generation."""
+    meta, shown = manifest["metadata"], pod.metadata
+    known = meta.get("generation", 0), meta.get("labels") or {}, meta.get("annotations") or {}
+    return known == (shown.generation, shown.labels, shown.annotations)
 
 
 def _current(pod: Pod) -> dict[str, str]:

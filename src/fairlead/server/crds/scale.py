@@ -12,6 +12,8 @@ from fairlead.server.crds.paths import keys_of
 from fairlead.server.crds.values import Problems
 
 _INT32_MAX = 2**31 - 1
+#: As kube-apiserver marks it.
+_UNSAID = -(2**31)
 
 
 class ScalePaths:
@@ -24,16 +26,22 @@ class ScalePaths:
 
     def read(self, obj: Obj) -> Obj:
         """The Scale of an object that says how many replicas it wants."""
+        if _at(obj, self.spec_path) is None:
+            raise InternalError(f'Internal error occurred: the spec replicas field "{self.spec_path}" does not exist')
+        return self.edited(obj)
+
+    def edited(self, obj: Obj) -> Obj:
+        """What a patch of the Scale starts from; the object may not have said yet how many replicas it wants."""
         replicas = _at(obj, self.spec_path)
         if replicas is None:
-            raise InternalError(f'Internal error occurred: the spec replicas field "{self.spec_path}" does not exist')
+            replicas = _UNSAID
         selector = _at(obj, self.selector_path) if self.selector_path else ""
         return new_scale(obj, replicas, _at(obj, self.status_path) or 0, selector or "")
 
     def write(self, obj: Obj, scale: Obj) -> None:
         """Put the replicas of a Scale into the object."""
-        replicas = (scale.get("spec") or {}).get("replicas", 0 if _at(obj, self.spec_path) is not None else None)
-        if replicas is None:
+        replicas = (scale.get("spec") or {}).get("replicas") or 0
+        if replicas == _UNSAID:
             raise BadRequest(f'the spec replicas field "{self.spec_path}" cannot be empty')
         *parents, last = keys_of(self.spec_path)
         at = obj

@@ -1,7 +1,6 @@
 """The types of custom kinds: the schema of the CRD, with what every object has.
 
-v3 shows the schema as it is. v2 cannot say everything that a schema says, and clients take silence there for a
-prohibition, so it shows only what it can (apiextensions-apiserver/pkg/controller/openapi/builder).
+v3 shows the schema as it is, v2 without what it has no words for (apiextensions-apiserver/pkg/controller/openapi).
 """
 
 from __future__ import annotations
@@ -23,12 +22,8 @@ _LIST_TEXT = (
     "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds"
 )
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"
-#: What survives of a schema in v2: structure, not validation.
-_STRUCTURE = frozenset({
-    "description", "title", "type", "items", "properties", "additionalProperties", "externalDocs", "example", _PRESERVE,
-    "x-kubernetes-embedded-resource", "x-kubernetes-int-or-string", "x-kubernetes-list-map-keys",
-    "x-kubernetes-list-type", "x-kubernetes-map-type", "x-kubernetes-validations",
-})  # fmt: skip
+#: What v2 has no words for, and defaults, which it says of no kind.
+_NOT_IN_V2 = frozenset({"allOf", "anyOf", "default", "example", "not", "nullable", "oneOf"})
 
 
 def definition_name(row: Resource) -> str:
@@ -97,21 +92,35 @@ def _spell_out(schema: Any) -> None:
 
 
 def _v2(schema: Obj) -> Obj:
-    out = {key: value for key, value in schema.items() if key in _STRUCTURE}
-    if schema.get("nullable") or schema.get("x-kubernetes-int-or-string"):
-        out.pop("type", None)
+    """Without what clients of v2 misunderstand: kubectl takes an untyped value with properties for a closed object."""
+    out = {key: value for key, value in schema.items() if key not in _NOT_IN_V2}
     if schema.get("nullable") or schema.get(_PRESERVE):
-        for key in ("items", "properties", "additionalProperties"):
-            out.pop(key, None)
-        return out
+        out.pop("items", None)
+        out.pop("properties", None)
+    is_untyped = schema.get("nullable") or (schema.get(_PRESERVE) and schema.get("type") == "object")
+    if is_untyped or (schema.get("type") == "array" and "items" not in out):
+        out.pop("type", None)
+    if required := _required_in_v2(out):
+        out["required"] = required
+    else:
+        out.pop("required", None)
     if "properties" in out:
         out["properties"] = {key: _v2(below) for key, below in out["properties"].items()}
     for key in ("items", "additionalProperties"):
         if isinstance(out.get(key), dict):
             out[key] = _v2(out[key])
-    if schema.get("x-kubernetes-embedded-resource"):
+    if schema.get("x-kubernetes-embedded-resource") and not schema.get(_PRESERVE):
         _embed(out, V2)
     return out
+
+
+def _required_in_v2(out: Obj) -> list[str]:
+    """Null is no value to clients of v2, so nothing is required that may be null."""
+    values = out.get("additionalProperties")
+    if isinstance(values, dict) and values.get("nullable"):
+        return []
+    properties = out.get("properties") or {}
+    return [name for name in out.get("required") or () if not (properties.get(name) or {}).get("nullable")]
 
 
 def _embed(schema: Obj, version: str) -> None:

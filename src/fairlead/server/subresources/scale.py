@@ -41,7 +41,10 @@ class ScaleEndpoint(Endpoint):
         """A Scale has no defaults."""
 
     def edited(self, served: Served, obj: Obj) -> Obj:
-        scale = self.shown(served, obj)
+        if isinstance(served.strategy, CustomStrategy):
+            scale = _custom_scale(served.strategy, obj).edited(obj)
+        else:
+            scale = scale_of(obj)
         if owners := to_scale(metadata(obj).get("managedFields"), _replicas(served)):
             metadata(scale)["managedFields"] = owners
         return scale
@@ -52,14 +55,14 @@ class ScaleEndpoint(Endpoint):
         return scale_of(obj)
 
     def merged(self, served: Served, sent: Obj, old: Obj) -> Obj:
-        errors = Errors()
-        validate_scale(sent, errors)
-        errors.raise_invalid("Scale", name_of(old), "autoscaling")
         if isinstance(served.strategy, CustomStrategy):
             new = encoded(old).obj()
             _custom_scale(served.strategy, old).write(new, sent)
         else:
             new = scaled(old, sent)
+        errors = Errors()
+        validate_scale(sent, errors)
+        errors.raise_invalid("Scale", name_of(old), "autoscaling")
         new["metadata"] = meta = dict(metadata(old))
         owners = to_object(
             meta.pop("managedFields", None), metadata(sent).get("managedFields"), _replicas(served), old["apiVersion"]
