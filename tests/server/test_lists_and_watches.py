@@ -28,6 +28,7 @@ from fairlead.server.storage import cache as caches
 from fairlead.server.storage.listing import wait_for
 from tests.played import played
 from tests.server.registry_world import NAMESPACE, POD_SPEC, Watching, World, run, scheduled
+from tests.turns import counting_turns
 
 # -- lists
 
@@ -58,18 +59,9 @@ async def test_pages_show_one_state_whatever_is_written_between_them(world: Worl
 async def test_others_have_a_turn_while_a_list_looks_for_what_matches(world: World) -> None:
     for number in range(16):
         await world.config(f"c{number:02}", labels={"l": str(number % 2)}, annotations={"a": "x" * 250_000})
-    turns = 0
-
-    async def bystander() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    meanwhile = asyncio.create_task(bystander())
-    assert await world.names(CONFIG_MAPS, labels="l=1") == [f"c{number:02}" for number in range(1, 16, 2)]
+    found, turns = await counting_turns(world.names(CONFIG_MAPS, labels="l=1"))
+    assert found == [f"c{number:02}" for number in range(1, 16, 2)]
     assert turns > 0
-    meanwhile.cancel()
 
 
 @played(run)

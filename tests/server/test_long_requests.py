@@ -17,6 +17,7 @@ from fairlead.server.auth.tokens import anybody
 from fairlead.server.http.app import Application
 from fairlead.server.http.documents import Documents
 from fairlead.store.memory import MemoryStore
+from tests.turns import counting_turns
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
@@ -58,17 +59,7 @@ class Client:
             if "status" in message:
                 codes.append(message["status"])
 
-        turns = 0
-
-        async def count() -> None:
-            nonlocal turns
-            while True:
-                turns += 1
-                await asyncio.sleep(0)
-
-        counting = asyncio.create_task(count())
-        await self._application(scope, receive, send)
-        counting.cancel()
+        _, turns = await counting_turns(self._application(scope, receive, send))
         return codes[0], turns
 
 

@@ -24,6 +24,7 @@ from fairlead.server.audit.request_audit import RequestAudit
 from fairlead.server.context import INTERNAL, Result
 from fairlead.store.memory import MemoryStore
 from tests.server.audit_world import a_request, annotations_of
+from tests.turns import counting_turns
 
 PREFIX = "configmaps \"x\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: "
 EXHAUSTED = "validation failed due to running out of cost budget, no further validation rules will be run"
@@ -306,25 +307,12 @@ def test_parameters_are_looked_for_among_many_and_large_objects_while_others_get
             await world.create({"k": "a" * 200_000}, f"large-{number}")
         await world.create({}, "limit", labels={"role": "limit"})
 
-        async def turns_of(made: Awaitable[Any]) -> int:
-            turns = 0
-
-            async def count() -> None:
-                nonlocal turns
-                while True:
-                    turns += 1
-                    await asyncio.sleep(0)
-
-            counting = asyncio.create_task(count())
-            await made
-            counting.cancel()
-            return turns
-
-        without = await turns_of(world.create({}, "x"))
+        _, without = await counting_turns(world.create({}, "x"))
         kind = {"apiVersion": "v1", "kind": "ConfigMap"}
         await world.policy("params.metadata.name == 'limit'", paramKind=kind)
         await world.bind(paramRef={"selector": {"matchLabels": {"role": "limit"}}, "parameterNotFoundAction": "Deny"})
-        assert await turns_of(world.create({}, "y")) >= without + 5
+        _, turns = await counting_turns(world.create({}, "y"))
+        assert turns >= without + 5
 
     within(steps)
 
@@ -543,17 +531,7 @@ def test_what_takes_long_does_not_hold_the_loop() -> None:
         check = "authorizer.group('').resource('secrets').check('get').allowed()"
         await world.policy(f"{loops} && false", loops.replace(">= 0", f">= 0 || {check}") + f" && {check}")
         await world.bind()
-        turns = 0
-
-        async def count() -> None:
-            nonlocal turns
-            while True:
-                turns += 1
-                await asyncio.sleep(0)
-
-        counting = asyncio.create_task(count())
-        await world.refusal(world.create())
-        counting.cancel()
+        _, turns = await counting_turns(world.refusal(world.create()))
         assert turns > 40
 
     within(steps)
