@@ -76,7 +76,13 @@ def expanded(text: str, variables: Mapping[str, str]) -> str:
             raise CannotConfigure(f"{go_quote(text[:_SHOWN])} comes to more than {_LONGEST} bytes")
         return found
 
-    return _REFERENCE.sub(value, text)
+    end = _end_of_references(text)
+    return _REFERENCE.sub(value, text[:end]) + text[end:].replace("$$", "$")
+
+
+def _end_of_references(text: str) -> int:
+    """Behind the last parenthesis: whoever looked for another one from each `$(` there would never be done."""
+    return text.rfind(")") + 1
 
 
 def all_expanded(words: Iterable[str], variables: Mapping[str, str]) -> list[str]:
@@ -92,7 +98,7 @@ def all_expanded(words: Iterable[str], variables: Mapping[str, str]) -> list[str
 
 def fully_expanded(text: str, variables: Mapping[str, str]) -> str:
     """The same where every variable has to be known."""
-    for match in _REFERENCE.finditer(text):
+    for match in _REFERENCE.finditer(text[: _end_of_references(text)]):
         if match[1] != "$" and match[2] not in variables:
             raise CannotConfigure(f"missing value for {go_quote(match[2])}")
     return expanded(text, variables)
