@@ -72,6 +72,15 @@ async def test_in_proportion_every_resource_is_divided_by_itself(world: World) -
     assert await world.deserved("a", "b", resource="requests.memory") == ["9Gi", "9Gi"]
 
 
+@played(scene, nodes=0)
+async def test_a_cluster_without_nodes_is_divided_in_proportion_too(world: World) -> None:
+    """The arbitrator had failed in each of its cycles until the first node came."""
+    await _policy(world, policy="proportion")
+    await world.namespace("a")
+    await world.pods("a", 2)
+    assert (await world.status("a"))["deserved"] == {}
+
+
 @played(scene, nodes=2)
 async def test_only_the_nodes_that_are_selected_are_divided(world: World) -> None:
     await _policy(world, nodeSelector={"pool": "shared"})

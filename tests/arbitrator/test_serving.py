@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from base64 import b64decode, b64encode
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import pytest
@@ -149,9 +149,17 @@ def test_who_does_not_lead_answers_nothing_so_that_no_pod_starts_uncounted() -> 
     run(act)
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"Nodes":null}', b'{"Pod":{"metadata":{"name":1}}}'])
+#: In whatever asks about a pod.
+_NO_UTF8: Final = b'{"Pod":{"metadata":{"name":"\xff"}},"request":{"uid":"\xff"}}'
+_TOO_DEEP: Final = b'{"request":{"object":' + b'{"a":' * 20_000 + b"1" + b"}" * 20_002
+_NO_QUESTIONS: Final = [b"", b"{", b"[]", b'{"Nodes":null}', b'{"Pod":{"metadata":{"name":1}}}', _NO_UTF8, _TOO_DEEP]
+
+
+@pytest.mark.parametrize("body", _NO_QUESTIONS, ids=range(len(_NO_QUESTIONS)))
 @pytest.mark.parametrize("path", ["/filter", "/preempt", "/validate", "/gate"])
 def test_what_is_no_question_is_a_bad_request(path: str, body: bytes) -> None:
+    """And no traceback in the log."""
+
     async def act() -> None:
         async with listening(state()) as client:
             status, text = await client.post(path, body)

@@ -105,6 +105,8 @@ async def test_a_watch_tells_every_change_from_a_version_on(api: HttpApi) -> Non
 def test_a_forgotten_version_is_expired_and_what_is_no_status_keeps_its_text() -> None:
     assert isinstance(error_of(410, b'{"kind":"Status","reason":"Expired","message":"too old","code":410}'), Expired)
     assert str(error_of(502, b"<html>bad gateway</html>")) == "<html>bad gateway</html>"
+    assert str(error_of(500, b'{"message":"no \xff text"}')) == '{"message":"no \ufffd text"}'
+    assert error_of(500, b'{"message":' + b"[" * 100_000).message.startswith('{"message":[[')
 
 
 def test_nobody_gets_in_without_the_token() -> None:

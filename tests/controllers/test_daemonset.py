@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+import tracemalloc
+from typing import Any, ClassVar
 
+import msgspec
 import pytest
 
 from fairlead.api.objects import Obj
@@ -120,6 +122,38 @@ def test_where_a_pod_should_run_and_where_it_may_stay(spec: Obj, place: Obj, exp
     placement = placement_of(view(DAEMON_SETS, daemon_set(**spec)))
     found = view(NODES, place)
     assert (placement.should_run(found), placement.may_stay(found)) == expected
+
+
+class Compared(str):
+    """Counts how often it is compared."""
+
+    __slots__ = ()
+    times: ClassVar[int] = 0
+
+    def __eq__(self, other: object) -> bool:
+        Compared.times += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+@pytest.mark.parametrize("operator", ["In", "NotIn"])
+def test_thousands_of_values_are_not_looked_through_for_each_node(operator: str) -> None:
+    """Nor copied, at every change of every node."""
+    expression = {"key": "zone", "operator": operator, "values": [f"z{number}" for number in range(5000)]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    placement, found = placement_of(view(DAEMON_SETS, daemon_set(affinity=affinity))), view(NODES, node("a"))
+    labels = {"zone": Compared("elsewhere")}
+    found = msgspec.structs.replace(found, metadata=msgspec.structs.replace(found.metadata, labels=labels))
+    Compared.times = 0
+    tracemalloc.start()
+    try:
+        assert placement.should_run(found) is (operator == "NotIn")
+        assert tracemalloc.get_traced_memory()[1] < 20_000
+    finally:
+        tracemalloc.stop()
+    assert Compared.times < 10
 
 
 N1, N2 = node("n1"), node("n2")

@@ -121,6 +121,17 @@ def test_what_pods_name_and_no_node_has_leaves_nothing() -> None:
     assert snapshot.requested["test.dev/gpu"] is snapshot.requested["example.com/other"]
 
 
+def test_nothing_of_a_resource_costs_nothing() -> None:
+    """A placed pod may request none of thousands of them; and where a device plugin is gone, a node offers none."""
+    cluster = Cluster(node("n1", gpu=0))
+    snapshot, nothing = cluster.snapshot, cluster.snapshot.requested["example.com/other"]
+    cluster.place(pod("a", gpu=0), "n1")
+    assert snapshot.requested["test.dev/gpu"] is nothing
+    assert snapshot.allocatable["test.dev/gpu"] is snapshot.allocatable["example.com/other"]
+    snapshot.remove("default/a")
+    assert snapshot.requested["test.dev/gpu"] is nothing
+
+
 def test_a_label_that_comes_and_goes() -> None:
     cluster = Cluster(node("n1"), node("n2"))
     selected = pod(nodeSelector={"zone": "a"})

@@ -155,6 +155,14 @@ def test_kubectl_takes_over_what_it_applied_client_side(config_map: World) -> No
     assert annotation == '{"apiVersion":"v1","data":{"a":"2"},"kind":"ConfigMap","metadata":{"name":"x"}}\n'
 
 
+@pytest.mark.parametrize("last", ["{", '{"a":1e999}', '{"a":' * 20_000 + "1" + "}" * 20_000, '"\U0001f6a2'])
+def test_what_cannot_have_been_applied_client_side_leaves_the_conflict(config_map: World, last: str) -> None:
+    annotations = {"kubectl.kubernetes.io/last-applied-configuration": last}
+    config_map.update("kubectl-client-side-apply", data={"a": "1"}, metadata={"annotations": annotations})
+    with pytest.raises(Conflict):
+        config_map.apply("kubectl", data={"a": "2"})
+
+
 @pytest.mark.parametrize(
     ("fields", "kind", "text"),
     [

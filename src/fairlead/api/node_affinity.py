@@ -6,7 +6,7 @@ does one that makes no sense (component-helpers/scheduling/corev1/nodeaffinity).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import msgspec
@@ -54,6 +54,8 @@ _NUMBER_OF_VALUES: Final[Mapping[str, Callable[[int], bool]]] = {
 
 #: Whether a label's value meets a requirement; None if there is no such label.
 LabelTest: TypeAlias = Callable[[str | None], bool]
+#: Whether a node with these labels and that name is meant.
+NodeTest: TypeAlias = Callable[[Mapping[str, str], str], bool]
 
 
 def required_terms(affinity: NodeAffinity | None) -> Sequence[NodeSelectorTerm] | None:
@@ -72,22 +74,45 @@ def meets_required(
     return terms is None or any(matches_term(term, labels, name) for term in terms)
 
 
+def required_test(selector: Mapping[str, str], affinity: NodeAffinity | None) -> NodeTest:
+    """`meets_required`, for whoever asks about many nodes: values are looked up then, not looked through."""
+    terms = required_terms(affinity)
+    tests = None if terms is None else [_term_test(term) for term in terms]
+    return lambda labels, name: (
+        has_all(labels, selector) and (tests is None or any(test(labels, name) for test in tests))
+    )
+
+
 def matches_term(term: NodeSelectorTerm, labels: Mapping[str, str], name: str) -> bool:
     if not term.match_expressions and not term.match_fields:
         return False
     return all(
-        label_test(requirement)(labels.get(requirement.key)) for requirement in term.match_expressions or ()
+        _test(requirement, requirement.values or ())(labels.get(requirement.key))
+        for requirement in term.match_expressions or ()
     ) and all(field_test(requirement)(name) for requirement in term.match_fields or ())
 
 
+def _term_test(term: NodeSelectorTerm) -> NodeTest:
+    if not term.match_expressions and not term.match_fields:
+        return lambda labels, name: False
+    by_label = [(requirement.key, label_test(requirement)) for requirement in term.match_expressions or ()]
+    by_field = [field_test(requirement) for requirement in term.match_fields or ()]
+    return lambda labels, name: (
+        all(test(labels.get(key)) for key, test in by_label) and all(test(name) for test in by_field)
+    )
+
+
 def label_test(requirement: NodeSelectorRequirement) -> LabelTest:
-    """Whether a label's value (None: absent) meets the requirement."""
-    test, values = OPERATORS.get(requirement.operator), requirement.values or ()
-    count = _NUMBER_OF_VALUES.get(requirement.operator)
-    if test is None or (count is not None and not count(len(values))):
+    """Whether a label's value (None: absent) meets the requirement; for whoever asks about many."""
+    values = requirement.values or ()
+    return _test(requirement, frozenset(values) if requirement.operator in ("In", "NotIn") else values)
+
+
+def _test(requirement: NodeSelectorRequirement, values: Collection[str]) -> LabelTest:
+    test, count = OPERATORS.get(requirement.operator), _NUMBER_OF_VALUES.get(requirement.operator)
+    if test is None or (count is not None and not count(len(requirement.values or ()))):
         return _never
-    among = frozenset(values) if requirement.operator in ("In", "NotIn") else values
-    return lambda value: test(value, among)
+    return lambda value: test(value, values)
 
 
 def field_test(requirement: NodeSelectorRequirement) -> LabelTest:

@@ -70,21 +70,19 @@ class Requirement:
 _BARRING: Final = frozenset({"NotIn", "DoesNotExist"})
 
 
-def _together(name: str, values: frozenset[str], more: frozenset[str]) -> frozenset[str]:
-    """The values of one requirement that means what two of the same operator mean. Whoever has a selector of thousands
-    asks no more of each object than of its labels."""
+def _together(name: str, parts: Sequence[frozenset[str]]) -> frozenset[str]:
+    """The values of one requirement that means what several of the same operator mean. Whoever has a selector of
+    thousands asks no more of each object than of its labels."""
     match name:
         case "In":
-            return values & more
-        case "NotIn":
-            return values | more
+            return parts[0].intersection(*parts[1:])
         case "Gt" | "Lt":
-            numbers = {text: known_int(text) for text in values | more}
+            numbers = {text: known_int(text) for part in parts for text in part}
             if None in numbers.values():  # which nothing meets
                 return frozenset(text for text, number in numbers.items() if number is None)
             choose = max if name == "Gt" else min
             return frozenset({choose(numbers, key=lambda text: numbers[text] or 0)})
-    return values
+    return frozenset[str]().union(*parts)
 
 
 _WRITTEN: Final = {
@@ -113,11 +111,13 @@ class Selector:
 
     def __post_init__(self) -> None:
         exact = dict.fromkeys((part.key, part.values[0]) for part in self.requirements if part.operator in _EXACT)
-        rest: dict[tuple[str, str], frozenset[str]] = {}
+        alike: dict[tuple[str, str], list[frozenset[str]]] = {}
         for part in self.requirements:
             if part.operator not in _EXACT:
-                key, values = (part.key, _MEANING[part.operator]), frozenset(part.values)
-                rest[key] = _together(key[1], rest[key], values) if key in rest else values
+                alike.setdefault((part.key, _MEANING[part.operator]), []).append(frozenset(part.values))
+        rest = {
+            (key, name): parts[0] if len(parts) == 1 else _together(name, parts) for (key, name), parts in alike.items()
+        }
         needed = tuple((key, OPERATORS[name], values) for (key, name), values in rest.items() if name not in _BARRING)
         barred: dict[str, tuple[tuple[LabelTest, Collection[str]], ...]] = {}
         for (label, name), values in rest.items():

@@ -72,10 +72,10 @@ class _Cycle:
     def _shares(self, tree: ShareGroup) -> Mapping[str, Share]:
         capacity = self._inputs.capacity
         surplus = Surplus.REST if self._inputs.policy.surplus_mode == "Surplus" else Surplus.TOTAL
-        if not self._is_apart:
+        if not (self._is_apart and capacity):
             return tree_shares(tree, capacity, surplus)
         found = [tree_shares(tree, {name: amount}, surplus) for name, amount in capacity.items()]
-        return {name: _together([shares[name] for shares in found]) for name in (found[0] if found else ())}
+        return {name: _together([shares[name] for shares in found]) for name in found[0]}
 
     # --- claims ----------------------------------------------------------------------------------------------------
 

@@ -57,7 +57,7 @@ _nodes_of = msgspec.json.Decoder(_NodeList).decode
 
 
 def filter_result(body: bytes, grants: GrantTable) -> bytes:
-    """The `ExtenderFilterResult`. Raises msgspec.DecodeError for invalid arguments."""
+    """The `ExtenderFilterResult`. Raises `UNREADABLE` for invalid arguments."""
     args = _args_of(body)
     reason = grants.ask_remotely(args.pod)
     nodes, names = bytes(args.nodes), bytes(args.node_names)
@@ -69,7 +69,7 @@ def filter_result(body: bytes, grants: GrantTable) -> bytes:
 
 
 def preemption_result(body: bytes, grants: GrantTable) -> bytes:
-    """The `ExtenderPreemptionResult`: all victims, or none. Raises msgspec.DecodeError for invalid arguments."""
+    """The `ExtenderPreemptionResult`: all victims, or none. Raises `UNREADABLE` for invalid arguments."""
     args = _preemption_of(body)
     victims = bytes(args.node_name_to_meta_victims)
     if grants.refusal(args.pod):

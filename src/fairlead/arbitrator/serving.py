@@ -18,12 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-import msgspec
-
 from fairlead.arbitrator import extender, webhooks
 from fairlead.arbitrator.grant_table import GrantTable
 from fairlead.arbitrator.loop import always
 from fairlead.arbitrator.review import ReviewContext
+from fairlead.golang.json import UNREADABLE
 from fairlead.runtime.http.bodies import Bodies
 from fairlead.runtime.http.exchange import Receive, Scope
 from fairlead.runtime.http.listener import Limits, bind, serving
@@ -212,7 +211,7 @@ class _Answers:
             await asyncio.sleep(0)
             try:
                 return Reply.json(answer(body))
-            except msgspec.DecodeError as error:
+            except UNREADABLE as error:
                 raise Failed(400, f"{scope['raw_path'].decode('ascii')}: {error}") from None
 
     def _grants(self, scope: Scope) -> GrantTable:

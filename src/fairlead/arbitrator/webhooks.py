@@ -72,7 +72,7 @@ _review_of = msgspec.json.Decoder(_Review).decode
 
 
 def validated(body: bytes, context: ReviewContext, arbitrators: Container[str]) -> bytes:
-    """The answer to an `AdmissionReview` of one of our kinds. Raises msgspec.DecodeError for an invalid body.
+    """The answer to an `AdmissionReview` of one of our kinds. Raises `UNREADABLE` for an invalid body.
 
     `arbitrators` are the users that arbitrators write as.
     """
@@ -101,7 +101,7 @@ def _may_write(request: _Request, arbitrators: Container[str]) -> bool:
 def gated(body: bytes) -> bytes:
     """The answer to an `AdmissionReview` of a pod: adds our gate if the pod is still to be scheduled.
 
-    Raises msgspec.DecodeError for an invalid body.
+    Raises `UNREADABLE` for an invalid body.
     """
     request = _review_of(body).request
     patch = _gating(request)

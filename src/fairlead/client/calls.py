@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from fairlead.golang.json import UNREADABLE
 from fairlead.golang.quoting import go_quote
 
 if TYPE_CHECKING:
@@ -225,7 +226,7 @@ def _refusal(code: int, media_type: str, body: bytes) -> str:
         status = msgspec.json.decode(body, type=_Status)
         if status.status == "Failure":
             return status.message
-    except msgspec.DecodeError:
+    except UNREADABLE:
         pass
     text = body[:_MOST_QUOTED].decode(errors="replace").strip() if media_type.startswith("text/") else "unknown"
     if code == 403:

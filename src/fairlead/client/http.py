@@ -40,6 +40,7 @@ from fairlead.client.kubeconfig import Access, read_token
 from fairlead.client.metrics import RestClientMetrics
 from fairlead.client.tls import tls_of
 from fairlead.client.unreachable import Unreachable
+from fairlead.golang.json import UNREADABLE
 from fairlead.runtime import rng
 from fairlead.runtime.clock import monotonic, stopwatch
 
@@ -329,7 +330,7 @@ def error_of(code: int, body: bytes) -> ApiError:
     """The refusal that an answer means; one that is no `Status` keeps its code and its text."""
     try:
         status = _status_of(body)
-    except msgspec.DecodeError:  # paths that nobody serves are answered in plain text
+    except UNREADABLE:  # paths that nobody serves are answered in plain text
         status = _Status(message=_NO_SUCH_PATH if code == 404 else body.decode(errors="replace")[:1024])
     kind = errors.class_of(code, status.reason)
     details = status.details or _Details()

@@ -18,6 +18,7 @@ from fairlead.api.encoded import encode
 from fairlead.api.meta import View
 from fairlead.client.calls import CallError
 from fairlead.client.kubeconfig_service import FIRST_WAIT_SECONDS, SECONDS, KubeconfigService, back_off
+from fairlead.golang.json import UNREADABLE
 from fairlead.golang.quoting import go_quote
 from fairlead.runtime.clock import monotonic
 
@@ -93,5 +94,5 @@ def _status_in(answer: bytes, kind: str, api_version: str, type_: type[T]) -> T:
         if (found.kind or kind, found.api_version or api_version) != (kind, api_version):
             raise CallError(f"the answer is no {kind} of {api_version}, but {found.kind} of {found.api_version}")
         return msgspec.json.decode(found.status, type=type_)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise CallError(f"the answer cannot be read: {error}") from None

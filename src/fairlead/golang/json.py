@@ -41,7 +41,9 @@ def finite(text: str) -> float:
     return value
 
 
-#: The value of JSON as the standard has it. Raises msgspec.DecodeError, UnicodeDecodeError or RecursionError.
+#: What msgspec raises for bytes of others that it cannot read, whatever is to be made of them.
+UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+#: The value of JSON as the standard has it; raises `UNREADABLE`.
 decode = msgspec.json.Decoder(float_hook=finite).decode
 
 
@@ -49,7 +51,7 @@ def parse(body: bytes) -> Any:
     """The value; of a key that comes twice, the last one."""
     try:
         value = decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         value = _slow(body, dict)
     if body.count(b"{") + body.count(b"[") > _MOST_NESTED and _depth(value) > _MOST_NESTED:
         raise MalformedJson("exceeded max depth")

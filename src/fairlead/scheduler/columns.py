@@ -48,6 +48,8 @@ class Amounts:
 
     def add(self, row: int, amounts: dict[str, int], sign: int) -> None:
         for name, amount in amounts.items():
+            if not amount:
+                continue
             if (column := self._columns.get(name)) is None:
                 column = self._columns[name] = np.zeros(self._size, dtype=np.int64)
             column[row] += sign * amount
@@ -62,9 +64,10 @@ class Amounts:
 
     def replace(self, row: int, amounts: dict[str, int]) -> None:
         before = {name: int(column[row]) for name, column in self._columns.items() if column[row]}
-        if before != amounts:
+        after = {name: amount for name, amount in amounts.items() if amount}
+        if before != after:
             self.add(row, before, -1)
-            self.add(row, amounts, 1)
+            self.add(row, after, 1)
 
     def grow(self, size: int) -> None:
         self._size = size

@@ -17,6 +17,7 @@ from urllib.parse import urlencode, urlsplit
 import msgspec
 
 from fairlead.client.calls import CallError, Connections
+from fairlead.golang.json import UNREADABLE
 from fairlead.runtime.clock import now
 from fairlead.sim.behaviour import PREFIX
 
@@ -114,7 +115,7 @@ async def _asked(connections: Connections, url: str, query: str, seconds: float)
             most=_MOST_BYTES,
         )
         answer = msgspec.json.decode(text, type=_Answer)
-    except (CallError, msgspec.DecodeError, RecursionError) as problem:
+    except (CallError, *UNREADABLE) as problem:
         raise NoPrometheus(f"{url} does not answer as Prometheus does: {problem}") from None
     if answer.status != "success" or answer.data.result_type != "matrix":
         raise NoPrometheus(f"{url} answers {answer.status!r}: {answer.error or answer.data.result_type}")

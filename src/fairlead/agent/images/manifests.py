@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from fairlead.agent.images.errors import BadImage, NoPlatform
+from fairlead.golang.json import UNREADABLE
 
 INDEX_TYPES: Final = (
     "application/vnd.oci.image.index.v1+json",
@@ -97,7 +98,7 @@ def decode(document: bytes, form: type[T], what: str) -> T:
     """A document of that form; raises BadImage, which says `what` is none."""
     try:
         return msgspec.json.decode(document, type=form)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise BadImage(f"{what} is damaged: {error}") from None
 
 

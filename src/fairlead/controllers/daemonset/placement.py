@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from fairlead.api.node_affinity import meets_required
+from fairlead.api.node_affinity import NodeTest, required_test
 from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
 from fairlead.api.scheduling import PodSpec
@@ -43,6 +43,7 @@ class Placement:
     """What the template says about nodes, compiled once for each generation of a daemon set."""
 
     spec: PodSpec
+    meets_required: NodeTest
 
     def should_run(self, node: Node) -> bool:
         """Whether a pod should be started there."""
@@ -54,15 +55,14 @@ class Placement:
         return self._may_be_at(node) and first_untolerated(node.spec.taints, tolerations, _NO_EXECUTE) is None
 
     def _may_be_at(self, node: Node) -> bool:
-        if self.spec.node_name not in ("", node.metadata.name):
-            return False
-        affinity = self.spec.affinity.node_affinity if self.spec.affinity else None
-        return meets_required(self.spec.node_selector or {}, affinity, node.metadata.labels, node.metadata.name)
+        name, labels = node.metadata.name, node.metadata.labels
+        return self.spec.node_name in ("", name) and self.meets_required(labels, name)
 
 
 def placement_of(owner: DaemonSet) -> Placement:
-    spec = with_tolerations(template_of(owner.spec.template)).get("spec", {})
-    return Placement(msgspec.convert(spec, PodSpec))
+    spec = msgspec.convert(with_tolerations(template_of(owner.spec.template)).get("spec", {}), PodSpec)
+    affinity = spec.affinity.node_affinity if spec.affinity else None
+    return Placement(spec, required_test(spec.node_selector or {}, affinity))
 
 
 def with_tolerations(template: Obj) -> Obj:

@@ -20,6 +20,7 @@ import msgspec
 from fairlead.api.meta import View, WrittenView
 from fairlead.api.objects import Obj
 from fairlead.client.webhooks import ServiceError
+from fairlead.golang.json import UNREADABLE
 from fairlead.runtime.offload import offload
 from fairlead.server.aggregation.backends import AGGREGATOR, Backends, identifying
 from fairlead.server.aggregation.services import RemoteService
@@ -257,7 +258,7 @@ def _is_same(left: RemoteService, right: RemoteService) -> bool:
 def _decoded(body: bytes, type_: type[_T]) -> _T:
     try:
         return msgspec.json.decode(body, type=type_)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise _Silent(str(error)) from None
 
 

@@ -15,7 +15,7 @@ import msgspec
 
 from fairlead.api.encoded import copied
 from fairlead.api.objects import Obj
-from fairlead.golang.json import decode
+from fairlead.golang.json import MalformedJson, parse
 from fairlead.server.apply.conflicts import ApplyConflict
 from fairlead.server.apply.elements import html_safe
 from fairlead.server.apply.fieldsets import LEAF, Fields, difference
@@ -42,12 +42,12 @@ def unresolved(conflict: ApplyConflict, live: Obj, form: VersionForm) -> ApplyCo
 def _still_applied(live: Obj, form: VersionForm) -> Fields:
     """The fields that client-side apply wrote and nobody has changed since."""
     try:
-        last = decode(_annotations(live).get(_ANNOTATION) or "null")
+        last = parse((_annotations(live).get(_ANNOTATION) or "null").encode())
         if not isinstance(last, dict) or last.get("apiVersion") != form.api_version or problems_of(last, form.atom):
             return LEAF
         changes = compare(last, live, form.atom)
         fields = field_set(last, form.atom)
-    except (msgspec.DecodeError, SchemaMismatch):
+    except (MalformedJson, SchemaMismatch):
         return LEAF
     for changed in (changes.modified, changes.added, changes.removed):
         fields = difference(fields, changed)

@@ -10,6 +10,7 @@ from datetime import datetime
 import msgspec
 
 from fairlead.api.meta import View
+from fairlead.golang.json import UNREADABLE
 from fairlead.node.stats.measurements import (
     ContainerMeasurements,
     CpuMeasurements,
@@ -69,7 +70,7 @@ def measurements(body: bytes) -> NodeMeasurements:
     """ValueError: it is no summary."""
     try:
         summary = _summary_of(body)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise ValueError(str(error)) from None
     node = summary.node
     return NodeMeasurements(

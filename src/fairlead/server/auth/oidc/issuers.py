@@ -17,6 +17,7 @@ from fairlead.api.users import User
 from fairlead.caches import LruCache
 from fairlead.client.kubeconfig import Access
 from fairlead.client.tls import tls_of
+from fairlead.golang.json import UNREADABLE
 from fairlead.golang.quoting import go_quote
 from fairlead.runtime.clock import now
 from fairlead.server.account_tokens import InvalidToken, Verified
@@ -148,7 +149,7 @@ _standard_of = msgspec.json.Decoder(_Standard, strict=True).decode
 def _standard(payload: bytes) -> _Standard | None:
     try:
         said = _standard_of(payload)
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return None
     if said.iss == _GOOGLE:  # as Google's old tokens name it
         said.iss = f"https://{_GOOGLE}"

@@ -17,6 +17,7 @@ import msgspec
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from fairlead.client.calls import CallError, Connections
+from fairlead.golang.json import UNREADABLE
 from fairlead.golang.quoting import go_quote
 from fairlead.runtime.clock import monotonic
 from fairlead.runtime.offload import offload
@@ -134,7 +135,7 @@ class KeySource:
         body = await self._connections.ask("GET", url, context=self._context, seconds=_SECONDS, most=_MOST_BYTES)
         try:
             return await offload(lambda: msgspec.json.decode(body, type=type_), is_long=True)
-        except (msgspec.DecodeError, RecursionError) as error:
+        except UNREADABLE as error:
             raise CallError(f'Get "{url}": {error}') from None
 
 
