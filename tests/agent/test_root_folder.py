@@ -48,3 +48,9 @@ def test_however_often_folders_come_and_go_nobody_shares_one(tmp_path: Path) -> 
     for thread in threads:
         thread.join()
     assert most == 1 and entered > 0
+
+
+def test_a_lock_that_leads_nowhere_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "agent.lock").symlink_to(tmp_path / "not" / "there")
+    with pytest.raises(OSError, match="symbolic links"), held(tmp_path):
+        pass

@@ -47,7 +47,7 @@ def _locked(root: Path) -> int:
     while True:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
-            descriptor = os.open(root / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(root / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except FileNotFoundError:
             continue
         try:
