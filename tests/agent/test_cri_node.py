@@ -137,3 +137,19 @@ async def test_what_the_runtime_refuses_to_remove_is_told_and_tried_again_also_b
         await node.gone("ends")
         await until(lambda: not node.remains())
         assert not [record for record in caplog.records if record.exc_info]
+
+
+@in_loop
+async def test_a_pod_does_not_wait_for_one_of_its_name_that_the_runtime_refuses_to_remove(tmp_path: Path) -> None:
+    async with real_node(tmp_path, kind=CONTAINERD) as node:
+        await node.create(manifest("again", "sleep", "1000"))
+        first = await node.until("again", is_running)
+        assert node.containerd is not None
+        with node.containerd.without_leases():
+            await node.delete("again", 0)
+            await node.create(manifest("again", "sleep", "1000", spec={"hostNetwork": True}))
+            second = await node.until("again", is_running)
+            assert second["metadata"]["uid"] != first["metadata"]["uid"]
+        cgroups, parent = Cgroups(hierarchies()), f"{node.cgroup}/kubepods/besteffort"
+        await until(lambda: cgroups.children(parent) == {f"pod{second['metadata']['uid']}"}, 30)
+        assert is_running(await node.pod("again"))

@@ -19,7 +19,7 @@ from fairlead.agent.pods.admission import admission_of
 from fairlead.agent.pods.node_pods import NodePods
 from fairlead.agent.pods.observed import ObservedRuntime
 from fairlead.agent.pods.place import Place
-from fairlead.agent.pods.real_pod import RealPod
+from fairlead.agent.pods.real_pod import AGAIN_SECONDS, RealPod
 from fairlead.agent.pods.remnants import RemnantCollector, remove_logs
 from fairlead.agent.pods.resizing import PendingResizes, Sized, resize_settings
 from fairlead.agent.runtimes.base import ContainerStatus
@@ -294,12 +294,22 @@ class PodWorker:
         await self._pods.remove(pod)
 
     async def _forget_others(self, key: str, pod: Pod | None) -> None:
-        """Tear down those of that name that are gone, however that happened; a static pod may be back already."""
+        """Tear down those of that name that are gone, however that happened; a static pod may be back already.
+
+        As in a kubelet only a static pod waits until that is done.
+        """
         for uid, real in list(self._real.items()):
             is_present = pod is not None and uid == pod.metadata.uid and uid not in self._departed.get(key, ())
             if real.pod.metadata.key != key or is_present:
                 continue
-            await real.tear_down()
+            try:
+                await real.tear_down()
+            except OSError as failure:
+                if pod is None or self._pods.is_static(pod):
+                    raise
+                log.warning("an earlier pod %s: %s", key, failure)
+                self._queue.add_after(key, AGAIN_SECONDS)
+                continue
             self._departed.setdefault(key, set()).add(uid)
             self._release(uid)
             del self._real[uid]
