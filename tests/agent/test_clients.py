@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+import resource
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from kubernetes.stream import portforward, stream
 from kubernetes_asyncio.stream import WsApiClient
 
 from fairlead.runtime.loops import run
+from fairlead.runtime.process_metrics import open_descriptors
 from tests.agent.real_node import RealNode, real_node
 from tests.javascript import client_modules
 
@@ -30,6 +33,20 @@ def on_real_node(folder: Path, story: Callable[[RealNode], Awaitable[None]]) -> 
                 await story(node)
 
     run(main())
+
+
+@contextmanager
+def few_files_left() -> Iterator[None]:
+    """This process has most of the files open that it may have."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with ExitStack() as files:
+        for _ in range(200):
+            files.enter_context(Path("/dev/null").open())
+        resource.setrlimit(resource.RLIMIT_NOFILE, (int(open_descriptors()) + 100, hard))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 async def upper(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -91,6 +108,27 @@ def test_kubernetes_forwards_ports(tmp_path: Path) -> None:
             assert forwarded.error(port) is None
 
         await asyncio.to_thread(use)
+        backend.close()
+
+    on_real_node(tmp_path, story)
+
+
+def test_no_port_is_forwarded_with_the_files_that_a_node_itself_needs(tmp_path: Path) -> None:
+    async def story(node: RealNode) -> None:
+        backend = await asyncio.start_server(upper, "127.0.0.1", 0)
+        port = backend.sockets[0].getsockname()[1]
+
+        def use() -> str:
+            forwarded = portforward(
+                client(node).connect_get_namespaced_pod_portforward, "p", "default", ports=str(port)
+            )
+            connection = forwarded.socket(port)
+            connection.settimeout(30)
+            assert connection.recv(100) == b""
+            return str(forwarded.error(port))
+
+        with few_files_left():
+            assert "Too many open files" in await asyncio.to_thread(use)
         backend.close()
 
     on_real_node(tmp_path, story)

@@ -11,6 +11,11 @@ import pytest
 
 from fairlead.agent.cgroups.hierarchies import hierarchies
 from fairlead.agent.cgroups.machine import Cgroups
+from fairlead.agent.pods import remnants
+from fairlead.agent.runtimes.base import SandboxSpec
+from fairlead.agent.runtimes.cri import messages as cri
+from fairlead.agent.runtimes.cri.client import Client
+from fairlead.agent.runtimes.cri.specs import sandbox_config
 from fairlead.api.builtin import NODES
 from fairlead.api.objects import Obj
 from tests.agent.containerd import PAUSE, with_containerd
@@ -83,3 +88,68 @@ async def test_what_sandboxes_are_made_of_is_no_unused_image(tmp_path: Path) -> 
         assert daemon is not None
         await until(lambda: f"docker.io/{IMAGE}" not in daemon.images())
         assert PAUSE in daemon.images()
+
+
+@in_loop
+async def test_a_sandbox_that_comes_when_its_pod_has_gone_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A runtime finishes what an agent had asked for that was killed; the next one had looked before."""
+    monkeypatch.setattr(remnants, "SWEEP_SECONDS", 0.2)
+    async with real_node(tmp_path, kind=CONTAINERD) as node:
+        await node.create(manifest("stays", "sleep", "1000"))
+        await node.until("stays", is_running)
+        daemon = node.containerd
+        assert daemon is not None
+        before = set(daemon.containers())
+        cgroup = f"{node.cgroup}/kubepods/besteffort/podgone"
+        client = Client(daemon.endpoint)
+        logs = tmp_path / "logs"
+        late = SandboxSpec(uid="gone", namespace="default", name="late", hostname="late", cgroup=cgroup, logs=logs)
+        await client.call(cri.RUN_SANDBOX, cri.RunPodSandboxRequest(config=sandbox_config(late, node.root)))
+        client.close()
+        await until(lambda: set(daemon.containers()) == before)
+        await until(lambda: not Cgroups(hierarchies()).exists(cgroup))
+        assert is_running(await node.pod("stays"))
+
+
+@in_loop
+async def test_what_the_runtime_refuses_to_remove_is_told_and_tried_again_also_by_the_next_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(remnants, "SWEEP_SECONDS", 0.2)
+    async with real_node(tmp_path, kind=CONTAINERD) as node:
+        for name in ("ends", "goes"):
+            await node.create(manifest(name, "sleep", "1000"))
+        ends, _ = [await node.until(name, is_running) for name in ("ends", "goes")]
+        assert node.containerd is not None
+        with node.containerd.without_leases():
+            await node.delete("ends", 1)
+            await node.reasons("ends", lambda found: "FailedKillPod" in found)
+            message, *_ = [message for reason, message in await node.events("ends") if reason == "FailedKillPod"]
+            uid = ends["metadata"]["uid"]
+            assert message.startswith(f'error killing pod: failed to "KillPodSandbox" for "{uid}" with ')
+            assert "leases" in message
+            await node.stop()
+            await node.delete("goes", 0)
+            await node.start()
+            await until(lambda: "cannot be torn down yet" in caplog.text and "is left for now" in caplog.text)
+        await node.gone("ends")
+        await until(lambda: not node.remains())
+        assert not [record for record in caplog.records if record.exc_info]
+
+
+@in_loop
+async def test_a_pod_does_not_wait_for_one_of_its_name_that_the_runtime_refuses_to_remove(tmp_path: Path) -> None:
+    async with real_node(tmp_path, kind=CONTAINERD) as node:
+        await node.create(manifest("again", "sleep", "1000"))
+        first = await node.until("again", is_running)
+        assert node.containerd is not None
+        with node.containerd.without_leases():
+            await node.delete("again", 0)
+            await node.create(manifest("again", "sleep", "1000", spec={"hostNetwork": True}))
+            second = await node.until("again", is_running)
+            assert second["metadata"]["uid"] != first["metadata"]["uid"]
+        cgroups, parent = Cgroups(hierarchies()), f"{node.cgroup}/kubepods/besteffort"
+        await until(lambda: cgroups.children(parent) == {f"pod{second['metadata']['uid']}"}, 30)
+        assert is_running(await node.pod("again"))

@@ -117,3 +117,10 @@ def test_what_the_kernel_refuses_is_said_once(tmp_path: Path, caplog: pytest.Log
         "cgroup file memory.limit_in_bytes is left as it is",
         "cgroup file hugetlb.2MB.limit_in_bytes is left as it is",
     ]
+
+
+def test_processes_of_another_pid_namespace_have_no_number(tmp_path: Path) -> None:
+    """Killing 0 kills whoever kills."""
+    (tmp_path / "pod").mkdir()
+    (tmp_path / "pod/cgroup.procs").write_text("0\n7\n0\n")
+    assert Cgroups(Hierarchies(2, {"memory": tmp_path})).processes("/pod") == {7}

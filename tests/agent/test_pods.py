@@ -10,7 +10,7 @@ import pytest
 
 from fairlead.agent.cgroups.hierarchies import hierarchies
 from fairlead.agent.cgroups.machine import Cgroups
-from fairlead.agent.pods import worker
+from fairlead.agent.pods import remnants
 from fairlead.api.builtin import NODES
 from tests.agent.machine import in_loop, mounts_below, until
 from tests.agent.oci_node import NODE, is_phase, is_running, manifest, real_node, state
@@ -138,7 +138,7 @@ async def test_cgroups_that_come_back_when_their_pod_has_gone_are_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     """As a runtime makes one that is killed and goes on with what it had begun; somebody may even run in it."""
-    monkeypatch.setattr(worker, "SWEEP_SECONDS", 0.2)
+    monkeypatch.setattr(remnants, "SWEEP_SECONDS", 0.2)
     async with real_node(tmp_path, kind=kind) as node:
         await node.create(manifest("stays", "sleep", "1000"))
         uid = (await node.until("stays", is_running))["metadata"]["uid"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -33,7 +33,7 @@ def test_however_often_folders_come_and_go_nobody_shares_one(tmp_path: Path) -> 
 
     def work() -> None:
         nonlocal inside, most, entered
-        for _ in range(300):
+        for _ in range(1500):
             try:
                 with held(tmp_path / "root"):
                     inside += 1
@@ -42,9 +42,22 @@ def test_however_often_folders_come_and_go_nobody_shares_one(tmp_path: Path) -> 
             except InUse:
                 pass
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as threads:
+        for done in [threads.submit(work) for _ in range(4)]:
+            done.result()
     assert most == 1 and entered > 0
+
+
+def test_a_lock_that_leads_nowhere_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "agent.lock").symlink_to(tmp_path / "not" / "there")
+    with pytest.raises(OSError, match="symbolic links"), held(tmp_path):
+        pass
+
+
+@pytest.mark.parametrize("below", ["", "below"])
+def test_what_is_no_folder_is_an_error(tmp_path: Path, below: str) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "nothing")
+    for name in ("file", "link"):
+        with pytest.raises((FileExistsError, NotADirectoryError)), held(tmp_path / name / below):
+            pass

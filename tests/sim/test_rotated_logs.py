@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -61,6 +62,13 @@ def test_the_thousandth_file_is_as_large_as_the_tenth() -> None:
         assert there == 1000 + 500 + 3 * 1000 * PACKED
 
 
+def test_a_million_files_are_counted_at_once_and_none_is_shorter_than_what_comes_between_two_looks() -> None:
+    logs = RotatedLogs(Leak(0.0, 100.0, 1e15), _policy(1, 2_000_000, 10.0))
+    rotated = 1000 + (1e6 - 1) * 1000 * PACKED
+    assert logs.at(1e6 + 1e7 + 5, 1e6) == rotated + 500
+    assert logs.peak(1e6 + 1e7 + 5, 1e6 + 1e7 + 9, 1e6) == rotated + 900
+
+
 def test_who_prints_for_ever_does_not_fill_the_disk() -> None:
     """When the node looks there are 30 MiB that are written to, 30 that were before, and 3 packed files of 3.1 MiB."""
 
@@ -98,11 +106,12 @@ def test_what_a_kubelet_says_of_logs_is_what_is_there() -> None:
     played(check)
 
 
-def test_a_size_that_is_none_keeps_a_kubelet_from_starting() -> None:
+@pytest.mark.parametrize("size", ["1500m", "1.5Gi"])
+def test_a_size_that_is_none_keeps_a_kubelet_from_starting(size: str) -> None:
     async def check(world: World) -> None:
-        await world.kubelet(containerLogMaxSize="1500m")
+        await world.kubelet(containerLogMaxSize=size)
         await asyncio.sleep(5)
         (event,) = await world.events("KubeletNotStarted")
-        assert 'failed to parse container log max size "1500m": invalid max log size' in event["message"]
+        assert f'failed to parse container log max size "{size}": invalid max log size' in event["message"]
 
     played(check)

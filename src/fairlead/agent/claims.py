@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -45,11 +46,15 @@ def held(root: Path) -> Iterator[None]:
 def _locked(root: Path) -> int:
     """Of a file that is still there: whoever had it before may have removed it."""
     while True:
-        root.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
-            descriptor = os.open(root / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = os.open(root / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except FileNotFoundError:
             continue
+        except FileExistsError as error:
+            if error.filename == str(root) and not _is_in_the_way(root):
+                continue
+            raise
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             with suppress(FileNotFoundError):
@@ -61,6 +66,14 @@ def _locked(root: Path) -> int:
                 raise InUse(f"a node agent runs with {root} already; stop it, or choose another folder") from None
             raise
         os.close(descriptor)
+
+
+def _is_in_the_way(root: Path) -> bool:
+    """Whether what is there is no folder; a folder may have gone while it was made."""
+    try:
+        return not stat.S_ISDIR(root.lstat().st_mode)
+    except FileNotFoundError:
+        return False
 
 
 def claim(root: Path, cgroups: Cgroups, paths: Sequence[str]) -> None:

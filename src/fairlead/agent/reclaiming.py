@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 from fairlead.agent.images_seam import InvalidName
 from fairlead.agent.pods.place import Place
-from fairlead.agent.pods.real_pod import RealPod, remove_logs
+from fairlead.agent.pods.real_pod import RealPod
+from fairlead.agent.pods.remnants import remove_logs
 from fairlead.agent.pods.worker import PodWorker
 from fairlead.api.objects import Obj
 from fairlead.node.eviction.reclaim import Reclaim

@@ -23,7 +23,7 @@ class LogPolicy:
         size = config.container_log_max_size
         try:
             max_bytes = quantity.parse(size)
-            if max_bytes.nanos % 10**9:
+            if not max_bytes.is_small or max_bytes.nanos % 10**9:  # Go's AsInt64, which has none of 1.5Gi either
                 raise ValueError("invalid max log size")
         except ValueError as error:
             raise ValueError(f'failed to parse container log max size "{size}": {error}') from None

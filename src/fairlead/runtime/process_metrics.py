@@ -24,8 +24,8 @@ def process_families() -> list[Family]:
     """Of this process."""
     return [
         _process(COUNTER, "process_cpu_seconds_total", "Processor time, user and system.", _cpu_seconds),
-        _process(GAUGE, "process_open_fds", "Open file descriptors.", _open_descriptors),
-        _process(GAUGE, "process_max_fds", "How many there may be.", _most_descriptors),
+        _process(GAUGE, "process_open_fds", "Open file descriptors.", open_descriptors),
+        _process(GAUGE, "process_max_fds", "How many there may be.", most_descriptors),
         _process(GAUGE, "process_virtual_memory_bytes", "Virtual memory.", lambda: _stat()[_VIRTUAL_BYTES]),
         _process(GAUGE, "process_resident_memory_bytes", "Resident memory.", _resident_bytes),
         process_start(),
@@ -78,9 +78,9 @@ def _started_at() -> float:
     return booted + _stat()[_START_TICKS] / os.sysconf("SC_CLK_TCK")
 
 
-def _open_descriptors() -> float:
+def open_descriptors() -> float:
     return len(list((_PROCESS / "fd").iterdir()))
 
 
-def _most_descriptors() -> float:
+def most_descriptors() -> float:
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]

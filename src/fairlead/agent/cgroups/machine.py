@@ -65,13 +65,13 @@ class Cgroups:
         return refused
 
     def processes(self, path: str) -> set[int]:
-        """All processes in the cgroup and below."""
+        """All processes in the cgroup and below that we can see: the others are 0, which is no process to kill."""
         found: set[int] = set()
         for root in self.hierarchies.all_roots:
             for folder in _tree(_below(root, path)):
                 with suppress(OSError):
                     found |= {int(line) for line in (folder / "cgroup.procs").read_text().split()}
-        return found
+        return found - {0}
 
     def kill(self, path: str) -> bool:
         """Send SIGKILL to whatever is in there; whether there was anything."""

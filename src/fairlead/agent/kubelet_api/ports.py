@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
+import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 
@@ -10,6 +13,7 @@ from fairlead.agent.kubelet_api.pod_views import PodView
 from fairlead.golang.quoting import go_quote
 from fairlead.runtime.http.exchange import Scope
 from fairlead.runtime.http.replies import Failed
+from fairlead.runtime.process_metrics import most_descriptors, open_descriptors
 from fairlead.runtime.streaming.handshake import HandshakeError, agree
 from fairlead.runtime.streaming.port_forward import MOST_PORTS, SPOKEN, TUNNELLED, Pod, forward, is_port
 
@@ -32,7 +36,14 @@ async def answer(
     own_uid = pod.view(PodView).metadata.uid
     if uid and uid != own_uid:
         raise Failed(404, "pod not found")
-    await forward(agreement, ports, Pod(f"pod {name}, uid {own_uid}", partial(pods.connect, own_uid)))
+    await forward(agreement, ports, Pod(f"pod {name}, uid {own_uid}", partial(_connect, pods, own_uid)))
+
+
+async def _connect(pods: PodStreams, uid: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """OSError also where there would soon be no files for anything else: probes fail then, which kills what is well."""
+    if open_descriptors() > most_descriptors() / 2:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+    return await pods.connect(uid, port)
 
 
 def _ports(query: Mapping[str, Sequence[str]]) -> list[int]:

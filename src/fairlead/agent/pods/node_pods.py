@@ -33,6 +33,9 @@ class NodePods:
         pod = self._informer.get(key)
         return None if pod is None or is_mirror(pod) else pod
 
+    def is_static(self, pod: Pod) -> bool:
+        return self._statics.is_here(pod)
+
     async def synced(self) -> None:
         """Those of the API server are known as well."""
         await self._informer.synced()
@@ -56,7 +59,7 @@ class NodePods:
         An API server forbids a node to read pods that it does not know to be the node's, and so one of ours that has
         just gone; Conflict then, for its deletion is on the way to us.
         """
-        if self._statics.is_here(pod):
+        if self.is_static(pod):
             return self._statics.manifest(pod)
         meta = pod.metadata
         try:
@@ -69,7 +72,7 @@ class NodePods:
 
     async def report(self, pod: Pod, status: Obj) -> Obj:
         """Write the status, if the pod has not changed since it was worked out; returns the pod with it."""
-        if self._statics.is_here(pod):
+        if self.is_static(pod):
             return self._statics.report(pod, status)
         meta = pod.metadata
         patch = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version}, "status": status}
@@ -78,7 +81,7 @@ class NodePods:
 
     async def remove(self, pod: Pod) -> None:
         """Nothing of it runs any more; finalizers may still keep the object."""
-        if self._statics.is_here(pod):
+        if self.is_static(pod):
             self._statics.remove(pod)
             return
         meta = pod.metadata

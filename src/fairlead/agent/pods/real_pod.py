@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from fairlead.agent.images_seam import Image, PullFailure
 from fairlead.agent.network_seam import HostPort, NetworkFailed
@@ -17,8 +16,9 @@ from fairlead.agent.pods.environment import CannotConfigure, environment
 from fairlead.agent.pods.errands import Errands
 from fairlead.agent.pods.files import NoHostname, kernel_hostname, system_mounts
 from fairlead.agent.pods.log_rotation import remove_log
-from fairlead.agent.pods.place import PODS, Place
+from fairlead.agent.pods.place import Place
 from fairlead.agent.pods.probing import Probes, Told
+from fairlead.agent.pods.remnants import tear_down
 from fairlead.agent.pods.requests_to_pods import Asker
 from fairlead.agent.pods.service_links import service_variables
 from fairlead.agent.pods.stopping import Stopping
@@ -31,7 +31,6 @@ from fairlead.agent.runtimes.base import (
     SandboxSpec,
     State,
 )
-from fairlead.agent.trees import remove_tree
 from fairlead.agent.volumes.content import PodContent
 from fairlead.agent.volumes.image_volumes import ImageVolumes
 from fairlead.agent.volumes.payload import Owner
@@ -281,9 +280,15 @@ class RealPod:
         await self.errands.close()
 
     async def tear_down(self) -> bool:
-        """Remove all that the pod has but its logs."""
+        """Remove all that the pod has but its logs; OSError if the runtime refuses, which an event tells."""
         await self.close()
-        await tear_down(self.place, self.pod.metadata.uid, self.place.cgroup_of(self.manifest))
+        uid = self.pod.metadata.uid
+        try:
+            await tear_down(self.place, uid, self.place.cgroup_of(self.manifest))
+        except RuntimeFailure as failure:
+            problem = f'failed to "KillPodSandbox" for "{uid}" with KillPodSandboxError: {go_quote(str(failure))}'
+            self.tell(Note(WARNING, "FailedKillPod", f"error killing pod: {problem}"))
+            raise OSError(f"error killing pod: {failure}") from None
         self.sandbox = None
         return True
 
@@ -407,53 +412,7 @@ class RealPod:
         return [data for data in found if data is not None]
 
 
-async def tear_down(place: Place, uid: str, cgroup: str) -> None:
-    """Remove all that there is of a pod but its logs."""
-    await place.runtime.remove_sandbox(uid)
-    with suppress(NetworkFailed):  # what could not be taken back is collected later
-        await place.network.detach(uid)
-    await asyncio.to_thread(PodVolumes(place.folder(uid), 0).tear_down)
-    await asyncio.to_thread(remove_cgroup, place, cgroup)
-
-
-def remove_logs(place: Place, uid: str) -> None:
-    for folder in place.log_folders(uid):
-        remove_tree(folder, ignore_errors=True)
-
-
 def _is_privileged(spec: Obj) -> bool:
     """Whether any container is."""
     every = [*(spec.get("initContainers") or ()), *spec["containers"]]
     return any((container.get("securityContext") or {}).get("privileged") for container in every)
-
-
-class Remnants(NamedTuple):
-    """What there is of pods on the disk and in cgroups, by uid: of some of them nothing else is left."""
-
-    folders: Mapping[str, Path]
-    cgroups: Mapping[str, str]
-    logs: Collection[str]
-
-    @classmethod
-    def of(cls, place: Place) -> Remnants:
-        folders = {folder.name: folder for folder in (place.root / PODS).glob("*")}
-        cgroups = {cgroup.rpartition("/pod")[2]: cgroup for cgroup in place.pod_cgroups()}
-        return cls(folders, cgroups, {log.name.rpartition("_")[2] for log in (place.root / "logs").glob("*_*_*")})
-
-    def remove(self, place: Place, running: Collection[str], there: Collection[str]) -> None:
-        """Folders and cgroups of pods that do not run, and logs of pods that are not there."""
-        for uid, folder in self.folders.items():
-            if uid not in running:
-                PodVolumes(folder, 0).tear_down()
-        for uid, cgroup in self.cgroups.items():
-            if uid not in running:
-                remove_cgroup(place, cgroup)
-        for uid in self.logs:
-            if uid not in there:
-                remove_logs(place, uid)
-
-
-def remove_cgroup(place: Place, cgroup: str) -> None:
-    if not place.cgroups.remove(cgroup):
-        place.cgroups.kill(cgroup)
-        place.cgroups.remove(cgroup)

@@ -19,14 +19,15 @@ from fairlead.agent.pods.admission import admission_of
 from fairlead.agent.pods.node_pods import NodePods
 from fairlead.agent.pods.observed import ObservedRuntime
 from fairlead.agent.pods.place import Place
-from fairlead.agent.pods.real_pod import RealPod, Remnants, remove_cgroup, remove_logs, tear_down
+from fairlead.agent.pods.real_pod import AGAIN_SECONDS, RealPod
+from fairlead.agent.pods.remnants import RemnantCollector, remove_logs
 from fairlead.agent.pods.resizing import PendingResizes, Sized, resize_settings
 from fairlead.agent.runtimes.base import ContainerStatus
 from fairlead.api.errors import NotFound
 from fairlead.api.event_types import WARNING
 from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
-from fairlead.api.pods import FINISHED, Pod
+from fairlead.api.pods import Pod
 from fairlead.client.worker import work_off
 from fairlead.node.container_sync import Note
 from fairlead.node.grace_periods import grace_period, stop_timeout
@@ -42,8 +43,6 @@ WORKERS: Final = 16
 #: How soon a source that a pod waits for is looked for again, and how old what came from the API may be.
 SOURCES_AGAIN_SECONDS: Final = 5.0
 REFRESH_SECONDS: Final = 60.0
-#: How often cgroups are looked for that belong to no pod any more.
-SWEEP_SECONDS: Final = 10.0
 DEADLINE_EXCEEDED: Final = "DeadlineExceeded"
 _DEADLINE_MESSAGE: Final = "Pod was active on the node longer than the specified deadline"
 
@@ -70,6 +69,7 @@ class PodWorker:
         self._resizes = PendingResizes(resize_settings(place.configured))
         self._departed: dict[str, set[str]] = {}  # by key: uids of pods that are gone from the API
         self._runtime = ObservedRuntime(self._real.__getitem__)
+        self._remnants = RemnantCollector(place, pods, self.holds)
 
     @property
     def admitted(self) -> Sequence[Obj]:
@@ -137,30 +137,9 @@ class PodWorker:
 
     async def _take_from_api(self) -> None:
         await self._pods.synced()
-        await self._collect()
+        await self._remnants.collect()
         self._pods.subscribe(self._pod_event)
-        await self._sweep()
-
-    async def _collect(self) -> None:
-        """Tear down what belongs to no pod any more, however far it had come when the last agent ended."""
-        place = self._place
-        remnants = Remnants.of(place)  # before it is asked who is known: static pods may come meanwhile
-        known = {pod.metadata.uid for pod in self._pods if pod.status.phase not in FINISHED}
-        for sandbox in place.runtime.sandboxes():
-            if sandbox.uid not in known:
-                await tear_down(place, sandbox.uid, sandbox.cgroup)
-        await place.network.collect({sandbox.uid for sandbox in place.runtime.sandboxes()})
-        await asyncio.to_thread(remnants.remove, place, known, {pod.metadata.uid for pod in self._pods})
-
-    async def _sweep(self) -> None:
-        """Cgroups come back, or could not be removed: a runtime that is restarted finishes what it had begun, and what
-        is killed takes a moment to end."""
-        while True:
-            await asyncio.sleep(SWEEP_SECONDS)
-            cgroups = await asyncio.to_thread(lambda: Remnants.of(self._place).cgroups)
-            for uid in cgroups.keys() - {pod.metadata.uid for pod in self._pods if pod.status.phase not in FINISHED}:
-                if not self.holds(uid):  # a static pod may have come back
-                    await asyncio.to_thread(remove_cgroup, self._place, cgroups[uid])
+        await self._remnants.sweep()
 
     # -- one step
 
@@ -315,12 +294,22 @@ class PodWorker:
         await self._pods.remove(pod)
 
     async def _forget_others(self, key: str, pod: Pod | None) -> None:
-        """Tear down those of that name that are gone, however that happened; a static pod may be back already."""
+        """Tear down those of that name that are gone, however that happened; a static pod may be back already.
+
+        As in a kubelet only a static pod waits until that is done.
+        """
         for uid, real in list(self._real.items()):
             is_present = pod is not None and uid == pod.metadata.uid and uid not in self._departed.get(key, ())
             if real.pod.metadata.key != key or is_present:
                 continue
-            await real.tear_down()
+            try:
+                await real.tear_down()
+            except OSError as failure:
+                if pod is None or self._pods.is_static(pod):
+                    raise
+                log.warning("an earlier pod %s: %s", key, failure)
+                self._queue.add_after(key, AGAIN_SECONDS)
+                continue
             self._departed.setdefault(key, set()).add(uid)
             self._release(uid)
             del self._real[uid]

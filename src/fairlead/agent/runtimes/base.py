@@ -256,6 +256,10 @@ class Runtime(Protocol):
 
     def sandboxes(self) -> Sequence[Sandbox]: ...
 
+    async def all_sandboxes(self) -> Sequence[Sandbox]:
+        """With those that nobody has asked for: a runtime may finish what an agent that has ended had begun."""
+        ...
+
     async def create(self, spec: ContainerSpec) -> str:
         """Make everything ready to start it: its id. CannotStart where its program cannot be."""
         ...

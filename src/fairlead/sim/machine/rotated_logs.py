@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping
-from copy import copy
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -30,35 +29,44 @@ _MOST_LOOKS_AHEAD: Final = 200
 
 
 class _Files:
-    """The log of one run of a container, as a look of its kubelet leaves it."""
+    """The log of one run of a container: how much had been printed in all, each time that it was rotated.
 
-    __slots__ = ("_policy", "ended_bytes", "last", "look", "packed", "since")
+    What files hold together is the difference of two of these, however many files there are.
+    """
+
+    __slots__ = ("_count", "_even", "_even_bytes", "_later", "_policy", "look", "since")
 
     def __init__(self, policy: LogPolicy, since: float, look: int, printed: float) -> None:
-        """As if all that was printed before that look had been rotated in files that are not larger than they may."""
+        """As if all that was printed before that look had been rotated in files of one length, the shortest ones."""
         self._policy, self.since, self.look = policy, since, look
-        most = policy.max_bytes
+        most, looks = policy.max_bytes, max(look - math.floor(since / policy.interval_seconds), 0)
         full = int(printed // most) if most else 0
-        self.last: float | None = most if full else None  # what was rotated last
-        self.packed = deque([most * PACKED] * min(full - 1, policy.most_packed), policy.most_packed)
-        self.ended_bytes = float(full * most)  # of all that was ever rotated
+        self._even = self._count = min(full, looks)  # how often it was rotated: in those files, and in all
+        self._even_bytes = most if full <= looks else printed / max(looks, 1)
+        self._later: deque[float] = deque(maxlen=policy.most_packed + 2)
 
-    def __copy__(self) -> _Files:
-        found = _Files(self._policy, self.since, self.look, 0.0)
-        found.last, found.ended_bytes = self.last, self.ended_bytes
-        found.packed.extend(self.packed)
-        return found
+    def is_due(self, printed: float, ahead: Sequence[float] = ()) -> bool:
+        """`ahead`: as rotated after the last look, too."""
+        return printed - self._ended(self._count + len(ahead), ahead) >= self._policy.max_bytes
 
-    def rotate(self, look: int, printed: float) -> None:
-        self.look, current = look, printed - self.ended_bytes
-        if current < self._policy.max_bytes:
-            return
-        if self.last is not None:
-            self.packed.append(self.last * PACKED)
-        self.last, self.ended_bytes = current, printed
+    def rotate_if_due(self, look: int, printed: float) -> None:
+        self.look = look
+        if self.is_due(printed):
+            self._count += 1
+            self._later.append(printed)
 
-    def bytes(self, printed: float) -> float:
-        return sum(self.packed) + (self.last or 0.0) + printed - self.ended_bytes
+    def bytes(self, printed: float, ahead: Sequence[float] = ()) -> float:
+        count = self._count + len(ahead)
+        oldest, packed = self._ended(count - 1 - self._policy.most_packed, ahead), self._ended(count - 1, ahead)
+        return (packed - oldest) * PACKED + printed - packed
+
+    def _ended(self, number: int, ahead: Sequence[float]) -> float:
+        """How much had been printed when it was rotated for that time."""
+        if number <= self._even:
+            return max(number, 0) * self._even_bytes
+        if number > self._count:
+            return ahead[number - self._count - 1]
+        return self._later[number - self._count - 1]
 
 
 class RotatedLogs:
@@ -77,12 +85,13 @@ class RotatedLogs:
         files, last = self._files_at(begin, since), self._look_before(end)
         if last - files.look > _MOST_LOOKS_AHEAD:
             return files.bytes(self._printed(end, since))
-        files, most = copy(files), 0.0
+        ahead, most = list[float](), 0.0
         for look in range(files.look + 1, last + 1):
             moment = look * self._policy.interval_seconds
-            most = max(most, files.bytes(self._printed(moment + _PACKING_SECONDS, since)))
-            files.rotate(look, self._printed(moment, since))
-        return max(most, files.bytes(self._printed(end, since)))
+            most = max(most, files.bytes(self._printed(moment + _PACKING_SECONDS, since), ahead))
+            if files.is_due(printed := self._printed(moment, since), ahead):
+                ahead.append(printed)
+        return max(most, files.bytes(self._printed(end, since), ahead))
 
     def _files_at(self, now: float, since: float) -> _Files:
         look, interval = self._look_before(now), self._policy.interval_seconds
@@ -91,7 +100,7 @@ class RotatedLogs:
             first = max(math.ceil(since / interval) - 1, look - _MOST_LOOKS_BACK)
             files = self._files = _Files(self._policy, since, first, self._printed(first * interval, since))
         for each in range(files.look + 1, look + 1):
-            files.rotate(each, self._printed(each * interval, since))
+            files.rotate_if_due(each, self._printed(each * interval, since))
         return files
 
     def _look_before(self, moment: float) -> int:

@@ -156,6 +156,9 @@ class CriRuntime:
     def sandboxes(self) -> Sequence[Sandbox]:
         return self._sandboxes.all()
 
+    async def all_sandboxes(self) -> Sequence[Sandbox]:
+        return [*self._sandboxes.all(), *await self._sandboxes.unknown()]
+
     async def create_sandbox(self, spec: SandboxSpec) -> Sandbox:
         return await self._sandboxes.create(spec)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -19,6 +20,8 @@ from fairlead.agent.runtimes.cri.specs import CGROUP, ROOT_LABEL, sandbox_config
 _MOST_LOOKS: Final = 50
 _LOOK_SECONDS: Final = 0.1
 _NO_CGROUP: Final = "/no-such-pod"
+
+log = logging.getLogger(__name__)
 
 
 class _Namespace(msgspec.Struct):
@@ -59,17 +62,16 @@ class Sandboxes:
         """Those that are there; the ones that have ended, as all have once the machine was started, are removed."""
         for each in await self._list():
             if each.state == cri.READY and each.metadata.uid not in self._found:
-                meta = each.metadata
-                netns, addresses = await self._network(each.id)
-                sandbox = Sandbox(
-                    meta.uid, meta.namespace, meta.name, each.annotations.get(CGROUP, ""), netns, addresses
-                )
-                self._found[meta.uid] = each.id, sandbox
+                self._found[each.metadata.uid] = each.id, _sandbox(each, *await self._network(each.id))
             else:
-                await self._remove(each.id)
+                await self._remove_if_possible(each.id)
 
     def all(self) -> list[Sandbox]:
         return [sandbox for _, sandbox in self._found.values()]
+
+    async def unknown(self) -> list[Sandbox]:
+        """The others that there are: those that are being made, and those that came from an earlier agent's request."""
+        return [_sandbox(each, None, ()) for each in await self._list() if each.metadata.uid not in self._found]
 
     def cgroup_of(self, uid: str) -> str:
         """Of a pod; of one that has no sandbox, a cgroup that is never there."""
@@ -139,6 +141,13 @@ class Sandboxes:
         own = cri.LabelFilter(labels={ROOT_LABEL: str(self._root)})
         return (await self._client.call(cri.LIST_SANDBOXES, cri.ListPodSandboxRequest(filter=own))).items
 
+    async def _remove_if_possible(self, id_: str) -> None:
+        """What is left now stands in nobody's way: it goes with the pod, or before a new sandbox of that."""
+        try:
+            await self._remove(id_)
+        except CallFailed as failure:
+            log.warning("sandbox %s is left for now: %s", id_, failure)
+
     async def _remove(self, id_: str) -> None:
         """With all of its containers, whatever state they are in."""
         try:
@@ -147,3 +156,8 @@ class Sandboxes:
         except CallFailed as failure:
             if failure.status is not Status.NOT_FOUND:
                 raise
+
+
+def _sandbox(found: cri.PodSandbox, netns: Path | None, addresses: tuple[str, ...]) -> Sandbox:
+    meta = found.metadata
+    return Sandbox(meta.uid, meta.namespace, meta.name, found.annotations.get(CGROUP, ""), netns, addresses)

@@ -122,6 +122,10 @@ class OciRuntime:
     def sandboxes(self) -> Sequence[Sandbox]:
         return list(self._sandboxes.values())
 
+    async def all_sandboxes(self) -> Sequence[Sandbox]:
+        """All are made by this process, or were found by it at its start."""
+        return self.sandboxes()
+
     async def create_sandbox(self, spec: SandboxSpec) -> Sandbox:
         if (known := self._sandboxes.get(spec.uid)) is not None:
             return known
