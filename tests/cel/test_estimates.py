@@ -133,3 +133,11 @@ def test_what_is_made_on_the_way_counts(rule: str, cost: int) -> None:
 
 def test_what_nobody_can_bound_costs_more_than_anybody_has() -> None:
     assert cost_of("self.map(x, string(x)).join('') == ''", array(NUMBER)) > MOST // 20
+
+
+@pytest.mark.parametrize(("rule", "cost"), [("cel.bind(a, self.str, a == 'x')", 14), ("cel.bind(a, 1, a > 0)", 12)])
+def test_a_value_that_is_given_a_name_costs_a_list(rule: str, cost: int) -> None:
+    type_, place = declared(FIELDS), place_of(FIELDS)
+    assert type_ is not None and place is not None
+    program = Environment({"self": type_}, has_bind=True).compile(rule)
+    assert program.estimated_cost(place) == cost

@@ -63,15 +63,18 @@ class Program:
 
 
 class Environment:
-    """Variables, each with its type; and the object types that may be made by name."""
+    """Variables, each with its type; and the object types that may be made by name. `has_bind`: there is `cel.bind`."""
 
-    def __init__(self, variables: Mapping[str, Type], objects: Mapping[str, ObjectType] | None = None) -> None:
+    def __init__(
+        self, variables: Mapping[str, Type], objects: Mapping[str, ObjectType] | None = None, *, has_bind: bool = False
+    ) -> None:
         self._variables = dict(variables)
         self._objects = objects or {}
+        self._has_bind = has_bind
 
     def compile(self, source: str, *wanted: Type) -> Program:
         """The program; `CompileError` says what is wrong, also with its type if it must have one of those."""
-        node = parse(source)
+        node = parse(source, has_bind=self._has_bind)
         scope = Scope(self._variables)
         places = {name: index for index, name in enumerate(self._variables, 1)}
         compiler = Compiler(scope, self._objects)

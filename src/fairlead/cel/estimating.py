@@ -136,6 +136,8 @@ class _Estimator:
         target = self.part(node.target)
         if node.name in ("optMap", "optFlatMap"):
             return self._opt_mapped(node, type_, target)
+        if node.name == "bind":
+            return self._bound(node, type_, target)
         if node.name == "sortBy":
             return self._sorted(node, type_, target)
         elements = self._elements(node, target)
@@ -169,6 +171,14 @@ class _Estimator:
         if is_list or len(node.variables) == 2:
             found[value] = self._at(0, types[-1], self._step(target, "@items" if is_list else "@values"), values)
         return found
+
+    def _bound(self, node: Macro, type_: Type, target: Part) -> Part:
+        """cel-go makes a loop over an empty list of it, whose result is the body."""
+        outside = self._variables
+        self._variables = outside | {node.variables[0]: Part(1, target.type, target.size, target.entries, target.place)}
+        body = self.part(node.bodies[0])
+        self._variables = outside
+        return Part(bounded(costs.NEW_LIST + target.cost + body.cost), type_, body.size, body.entries)
 
     def _opt_mapped(self, node: Macro, type_: Type, target: Part) -> Part:
         """`target.hasValue() ? optional.of(body of target.value()) : optional.none()`."""

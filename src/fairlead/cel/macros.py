@@ -28,6 +28,8 @@ def compiled(compiler: Compiler, node: Macro) -> Compiled:
     target = compiler.compile(node.target)
     if node.name in ("optMap", "optFlatMap"):
         return _opt_mapped(compiler, node, target)
+    if node.name == "bind":
+        return _bound(compiler, node, target)
     if node.name == "sortBy" and isinstance(node.target, Literal | MapLiteral | ObjectLiteral):
         text = "sortBy can only be applied to a list, identifier, comprehension, call or select expression"
         compiler.findings.add(node.target.at, text)
@@ -215,6 +217,21 @@ _MACROS: Final[dict[str, Callable[..., _Made]]] = {
     "transformMap": _mapped,
     "transformMapEntry": _entries,
 }
+
+
+def _bound(compiler: Compiler, node: Macro, target: Compiled) -> Compiled:
+    """The body, in which the value has a name."""
+    (name,), (source,) = node.variables, node.bodies
+    place, before = compiler.scope.declare(name, target.type)
+    body = compiler.compile(source)
+    compiler.scope.restore(name, before)
+    give, use = target.run, body.run
+
+    def run(frame: Frame) -> Any:
+        frame[place] = give(frame)
+        return use(frame)
+
+    return Compiled(body.type, run, target.weight + body.weight)
 
 
 def _opt_mapped(compiler: Compiler, node: Macro, target: Compiled) -> Compiled:

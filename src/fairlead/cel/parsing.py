@@ -71,13 +71,13 @@ class _BadSyntax(Exception):
         self.at, self.text = at, text
 
 
-def parse(source: str) -> Node:
-    """The syntax of an expression; `CompileError` says what is wrong with it."""
+def parse(source: str, *, has_bind: bool = False) -> Node:
+    """The syntax of an expression; `CompileError` says what is wrong with it. `has_bind`: there is `cel.bind`."""
     if len(source) > MOST_CHARACTERS:
         text = f"expression code point size exceeds limit: size: {len(source)}, limit {MOST_CHARACTERS}"
         raise CompileError(source, [(0, text)])
     try:
-        node = cast(Node, _parser().parse(source))
+        node = cast(Node, _parser(has_bind).parse(source))
     except UnexpectedInput as error:
         raise CompileError(source, [_unexpected(source, error)]) from None
     except _BadSyntax as error:
@@ -88,9 +88,9 @@ def parse(source: str) -> Node:
 
 
 @cache
-def _parser() -> Lark:
+def _parser(has_bind: bool) -> Lark:
     grammar = resources.files("fairlead.cel").joinpath("grammar.lark").read_text()
-    return Lark(grammar, parser="lalr", transformer=_Builder())
+    return Lark(grammar, parser="lalr", transformer=_Builder(has_bind))
 
 
 def _unexpected(source: str, error: UnexpectedInput) -> tuple[int, str]:
@@ -119,6 +119,10 @@ _Arguments: TypeAlias = Sequence[Node]
 @v_args(inline=True)
 class _Builder(Transformer[Token, Node]):
     """Called by the parser from the leaves up."""
+
+    def __init__(self, has_bind: bool) -> None:
+        super().__init__()
+        self._has_bind = has_bind
 
     def start(self, node: Node) -> Node:
         return node
@@ -165,6 +169,8 @@ class _Builder(Transformer[Token, Node]):
     def method(self, target: Node, dot: Token, name: Token, paren: Token, arguments: _Arguments) -> Node:
         if name in _MACROS and (found := _macro(str(name), target, arguments, _at(paren))) is not None:
             return found
+        if self._has_bind and name == "bind" and len(arguments) == 3 and target == Ident("cel", target.at):
+            return _bind(arguments, _at(paren))
         return Call(str(name), tuple(arguments), _at(paren), target)
 
     def function(self, name: Token, paren: Token, arguments: _Arguments) -> Node:
@@ -300,6 +306,14 @@ def _macro(name: str, target: Node, arguments: _Arguments, at: int) -> Node | No
     if any(len(arguments) == variables + bodies for variables, bodies in _MACROS[name]):
         raise _BadSyntax(arguments[0].at, "argument must be a simple name")
     return None
+
+
+def _bind(arguments: _Arguments, at: int) -> Node:
+    """`cel.bind(name, value, expression that names it)` (cel-go's ext/bindings.go)."""
+    name, value, body = arguments
+    if not isinstance(name, Ident):
+        raise _BadSyntax(name.at, "cel.bind() variable names must be simple identifiers")
+    return Macro("bind", value, (name.name,), (body,), at)
 
 
 def _dotted(node: Node) -> str:

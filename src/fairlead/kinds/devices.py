@@ -1,34 +1,95 @@
-"""ResourceClaim, ResourceClaimTemplate and ResourceSlice: what is filled in, and what may not change.
+"""ResourceClaim, ResourceClaimTemplate, DeviceClass, ResourceSlice: what is filled in, what is allowed, what stays.
 
-Nothing allocates devices yet, so the check is light. Sources: pkg/apis/resource/{v1/defaults,validation} (1.36).
+Nothing allocates devices yet. Sources: pkg/apis/resource/{v1/defaults,validation} (1.36).
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj
+from fairlead.api.selectors import validate_labels
+from fairlead.kinds.device_claims import (
+    EXACT_COUNT,
+    alternatives,
+    validate_claim_spec,
+    validate_claim_status,
+    validate_config,
+)
+from fairlead.kinds.device_names import validate_count
+from fairlead.kinds.device_selectors import are_bounded, validate_selectors
+from fairlead.kinds.device_slices import validate_slice_spec
+from fairlead.kinds.meta import validate_annotations
 from fairlead.kinds.others import CountedStrategy, ReportedStrategy
-from fairlead.kinds.rules import validate_unchanged
+from fairlead.kinds.resource_names import is_extended
+from fairlead.kinds.rules import is_same, validate_unchanged
 from fairlead.kinds.strategy import Strategy
 from fairlead.runtime.clock import timestamp
 
-_EXACT_COUNT = "ExactCount"
+_MOST_CONFIGS: Final = 32
+#: From how many bytes on expressions take long to compile.
+_SLOW_BYTES: Final = 4 << 10
 
 
 class ResourceClaimStrategy(ReportedStrategy):
+    slow_bytes = _SLOW_BYTES
+
     def default(self, obj: Obj) -> None:
         _default_requests(obj["spec"])
+        allocation = (obj.get("status") or {}).get("allocation") or {}
+        for result in (allocation.get("devices") or {}).get("results") or ():
+            _default_tolerations(result)
+
+    def validate(self, obj: Obj, errors: Errors) -> None:
+        validate_claim_spec(obj["spec"], "spec", errors)
 
     def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
         validate_unchanged(obj["spec"], old["spec"], "spec", errors)
+
+    def validate_status(self, obj: Obj, old: Obj, errors: Errors) -> None:
+        validate_claim_status(obj, old, errors)
 
 
 class ResourceClaimTemplateStrategy(Strategy):
+    slow_bytes = _SLOW_BYTES
+
     def default(self, obj: Obj) -> None:
         _default_requests(obj["spec"].get("spec") or {})
 
+    def validate(self, obj: Obj, errors: Errors) -> None:
+        metadata = obj["spec"].get("metadata") or {}
+        validate_labels(metadata.get("labels"), errors, "spec.metadata.labels")
+        validate_annotations(metadata.get("annotations") or {}, errors, "spec.metadata.annotations")
+        validate_claim_spec(obj["spec"].get("spec") or {}, "spec.spec", errors)
+
     def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
         validate_unchanged(obj["spec"], old["spec"], "spec", errors)
+
+
+class DeviceClassStrategy(CountedStrategy):
+    slow_bytes = _SLOW_BYTES
+
+    def validate(self, obj: Obj, errors: Errors) -> None:
+        _validate_class(obj["spec"], {}, errors)
+
+    def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
+        _validate_class(obj["spec"], old["spec"], errors)
+
+
+def _validate_class(spec: Obj, old: Obj, errors: Errors) -> None:
+    """What is as it was stored need not be valid under the rules of today."""
+    selectors, configs = spec.get("selectors") or [], spec.get("config") or []
+    is_stored = is_same(selectors, old.get("selectors"))
+    if is_stored or are_bounded(selectors, "spec", errors):
+        validate_selectors(selectors, "spec.selectors", errors, is_stored=is_stored)
+    if validate_count(configs, _MOST_CONFIGS, "spec.config", errors):
+        is_stored = is_same(configs, old.get("config"))
+        for index, config in enumerate(configs):
+            validate_config(config, f"spec.config[{index}]", errors, is_stored=is_stored)
+    name = spec.get("extendedResourceName")
+    if name is not None and not is_extended(name):
+        errors.invalid("spec.extendedResourceName", name, "must be a valid extended resource name")
 
 
 class ResourceSliceStrategy(CountedStrategy):
@@ -45,7 +106,11 @@ class ResourceSliceStrategy(CountedStrategy):
             for taint in device.get("taints") or ():
                 taint.setdefault("timeAdded", timestamp())
 
+    def validate(self, obj: Obj, errors: Errors) -> None:
+        validate_slice_spec(obj["spec"], None, errors)
+
     def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
+        validate_slice_spec(obj["spec"], old["spec"], errors)
         spec, before = obj["spec"], old["spec"]
         validate_unchanged(spec["pool"].get("name"), before["pool"].get("name"), "spec.pool.name", errors)
         for field in ("driver", "nodeName"):
@@ -53,9 +118,13 @@ class ResourceSliceStrategy(CountedStrategy):
 
 
 def _default_requests(spec: Obj) -> None:
-    for request in (spec.get("devices") or {}).get("requests") or ():
-        for asked in (request.get("exactly"), *(request.get("firstAvailable") or ())):
-            if asked is not None:
-                asked.setdefault("allocationMode", _EXACT_COUNT)
-                if asked["allocationMode"] == _EXACT_COUNT and not asked.get("count"):
-                    asked["count"] = 1
+    for asked in alternatives(spec.get("devices") or {}):
+        asked.setdefault("allocationMode", EXACT_COUNT)
+        if asked["allocationMode"] == EXACT_COUNT and not asked.get("count"):
+            asked["count"] = 1
+        _default_tolerations(asked)
+
+
+def _default_tolerations(asked: Obj) -> None:
+    for toleration in asked.get("tolerations") or ():
+        toleration["operator"] = toleration.get("operator") or "Equal"

@@ -98,7 +98,7 @@ class CSINodeStrategy(Strategy):
 
 
 def _validate_driver(driver: Obj, path: str, errors: Errors) -> None:
-    _validate_driver_name(driver["name"], f"{path}.name", errors)
+    validate_driver_name(driver["name"], f"{path}.name", errors)
     if not driver["nodeID"]:
         errors.required(f"{path}.nodeID")
     elif len(driver["nodeID"].encode()) > _NODE_ID_MAX:
@@ -125,7 +125,7 @@ def _driver_form(driver: Obj) -> Obj:
     return {"Name": driver["name"], "NodeID": driver["nodeID"], "TopologyKeys": keys, "Allocatable": None}
 
 
-def _validate_driver_name(name: str, path: str, errors: Errors) -> None:
+def validate_driver_name(name: str, path: str, errors: Errors) -> None:
     if not name:
         errors.required(path)
     if len(name.encode()) > _DRIVER_NAME_MAX:
@@ -157,7 +157,7 @@ class VolumeAttachmentStrategy(Strategy):
     def validate(self, obj: Obj, errors: Errors) -> None:
         spec = obj["spec"]
         _validate_attachment(obj, errors)
-        _validate_driver_name(spec["attacher"], "spec.attacher", errors)
+        validate_driver_name(spec["attacher"], "spec.attacher", errors)
         if volume := spec["source"].get("persistentVolumeName"):
             check(errors, "spec.source.persistentVolumeName", volume, names.dns1123_subdomain)
 

@@ -20,7 +20,12 @@ from fairlead.kinds.config import ConfigMapStrategy, SecretStrategy
 from fairlead.kinds.cronjobs import CronJobStrategy
 from fairlead.kinds.daemonsets import DaemonSetStrategy
 from fairlead.kinds.deployments import DeploymentStrategy
-from fairlead.kinds.devices import ResourceClaimStrategy, ResourceClaimTemplateStrategy, ResourceSliceStrategy
+from fairlead.kinds.devices import (
+    DeviceClassStrategy,
+    ResourceClaimStrategy,
+    ResourceClaimTemplateStrategy,
+    ResourceSliceStrategy,
+)
 from fairlead.kinds.endpoints import EndpointSliceStrategy, EndpointsStrategy
 from fairlead.kinds.events import EventStrategy, to_core, to_events
 from fairlead.kinds.flow_control import FlowSchemaStrategy, PriorityLevelStrategy
@@ -32,7 +37,6 @@ from fairlead.kinds.namespaces import NamespaceStrategy
 from fairlead.kinds.networking import IngressClassStrategy, IngressStrategy, NetworkPolicyStrategy
 from fairlead.kinds.nodes import NodeStrategy
 from fairlead.kinds.others import (
-    CountedStrategy,
     PodTemplateStrategy,
     RuntimeClassStrategy,
 )
@@ -118,7 +122,7 @@ STRATEGIES: Final[Mapping[str, Strategy]] = {
     "mutatingadmissionpolicybindings.admissionregistration.k8s.io": MutatingAdmissionPolicyBindingStrategy(),
     "resourceclaims.resource.k8s.io": ResourceClaimStrategy(),
     "resourceclaimtemplates.resource.k8s.io": ResourceClaimTemplateStrategy(),
-    "deviceclasses.resource.k8s.io": CountedStrategy(),
+    "deviceclasses.resource.k8s.io": DeviceClassStrategy(),
     "resourceslices.resource.k8s.io": ResourceSliceStrategy(),
 }
 
