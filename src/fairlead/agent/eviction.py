@@ -21,7 +21,7 @@ from fairlead.agent.memory_notices import MemoryNotices
 from fairlead.agent.pods.worker import PodWorker
 from fairlead.agent.reclaiming import Reclaimer
 from fairlead.api.event_types import WARNING
-from fairlead.node.eviction.candidates import candidate
+from fairlead.node.eviction.candidates import PodUsage, candidate
 from fairlead.node.eviction.manager import (
     CLEANUP_SECONDS,
     Eviction,
@@ -43,6 +43,8 @@ from fairlead.runtime.clock import monotonic, now
 
 #: Who goes back and forth over a threshold has the node look no more often.
 _BETWEEN_NOTICES_SECONDS: Final = 1.0
+#: How long a pass waits to know what pods have on the disk now: the disk goes on filling.
+_WALK_SECONDS: Final = 5.0
 
 log = logging.getLogger(__name__)
 
@@ -102,11 +104,11 @@ class Evictions:
         if are_leaving and monotonic() < self._wait_until:
             return  # what they use is there again only when they are gone
         before, filesystems = self._state.conditions, self._measurer.file_systems
-        usages = {pod.uid: pod_usage(pod) for pod in measured.pods}
+        usages = _usages(measured)
         begun = self._measurer.pods_with_containers  # also those of which nothing runs now: they count as the worst
         candidates = [candidate(pod) for pod in self._worker.admitted if pod["metadata"]["uid"] in begun]
         inputs = EvictionInputs.of_pods(filesystems, candidates, usages)
-        outcome = await self._pass(measured, inputs)
+        outcome = await self._pass(measured, inputs, usages)
         self._state = outcome.state
         if set(self._state.conditions) != set(before):
             self._pressed()
@@ -123,15 +125,20 @@ class Evictions:
                 doomed.add(eviction.candidate.uid)
         self._doomed, self._wait_until = frozenset(doomed), monotonic() + CLEANUP_SECONDS
 
-    async def _pass(self, measured: NodeMeasurements, inputs: EvictionInputs) -> PassOutcome:
+    async def _pass(
+        self, measured: NodeMeasurements, inputs: EvictionInputs, usages: dict[str, PodUsage]
+    ) -> PassOutcome:
+        """`usages` are brought up to date before anybody goes for a disk: who filled it may have done so just now."""
         stats = node_stats(measured, inputs.filesystems)
         running_pass = eviction_pass(self._settings, self._state, stats, inputs, monotonic())
         try:
             wanted = next(running_pass)
             while True:
                 await self._reclaimer.reclaim(wanted)
-                after = node_stats(await self._measurer.measure(), inputs.filesystems)
-                wanted = running_pass.send(after)
+                await self._measurer.walk(_WALK_SECONDS)
+                after = await self._measurer.measure()
+                usages.update(_usages(after))
+                wanted = running_pass.send(node_stats(after, inputs.filesystems))
         except StopIteration as ended:
             outcome: PassOutcome = ended.value
         return outcome
@@ -146,3 +153,8 @@ class Evictions:
         self.counts[eviction.signal] += 1
         real.place.events.evicted(real.pod, eviction.message, {**(eviction.annotations or {}), **evidence})
         return True
+
+
+def _usages(measured: NodeMeasurements) -> dict[str, PodUsage]:
+    """By uid."""
+    return {pod.uid: pod_usage(pod) for pod in measured.pods}

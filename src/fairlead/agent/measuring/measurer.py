@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence, Set
+from contextlib import suppress
 from functools import partial
 from itertools import chain
 
@@ -49,15 +50,33 @@ class Measurer:
         self._folders, self._rates = Folders(), Rates(seconds / 2)
         self._started_at = started_at()
         self._look = asyncio.Lock()
+        self._wanted = asyncio.Event()  # a walk, by those who wait for the next one
+        self._waiting: list[asyncio.Future[None]] = []
         #: None: nothing yet.
         self.last: NodeMeasurements | None = None
 
     async def run(self) -> None:
         """Walk folders, until cancelled; whoever wants to know calls `measure`."""
         while True:
+            self._wanted.clear()
+            waiting, self._waiting = self._waiting, []
             running = [pod.folders(statuses, self._place.runtime) for pod, statuses in self._running()]
             await offload(partial(self._folders.walk, list(chain.from_iterable(running))), is_long=True)
-            await asyncio.sleep(self._seconds)
+            for each in waiting:
+                if not each.done():
+                    each.set_result(None)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._seconds):
+                    await self._wanted.wait()
+
+    async def walk(self, seconds: float) -> None:
+        """Have folders walked now, but for those that took long the last time; wait for it, but no longer than that."""
+        done = asyncio.get_running_loop().create_future()
+        self._waiting.append(done)
+        self._wanted.set()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await done
 
     async def measure(self) -> NodeMeasurements:
         """Everything, now; of folders what was found the last time."""
