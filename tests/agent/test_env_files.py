@@ -69,7 +69,7 @@ async def test_thousands_of_files_take_no_more_memory_than_one(tmp_path: Path) -
     files = EnvFiles({"v": tmp_path}.get)
     tracemalloc.start()
     try:
-        for count in range(50):
+        for count in range(12):
             os.link(tmp_path / "file", tmp_path / f"file{count}")
             assert await files.value({"volumeName": "v", "path": f"file{count}", "key": "KEY"}) == "value"
         assert tracemalloc.get_traced_memory()[0] < 10 * LONGEST_FILE

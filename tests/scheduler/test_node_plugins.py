@@ -230,7 +230,9 @@ def test_a_claim_that_is_made_for_a_pod_must_be_its_own(owner: str, fits: bool) 
 
 
 def test_the_first_claim_that_a_node_fails_speaks() -> None:
-    cluster = Cluster(node("n1"), node("n2"))
+    """Without VolumeZone, which looks for the volumes before any node is looked at."""
+    disabled = {"multiPoint": {"disabled": [{"name": "VolumeZone"}]}}
+    cluster = Cluster(node("n1"), node("n2"), profile=load({"profiles": [{"plugins": disabled}]}).profiles[0])
     volumes = cluster.snapshot.volumes
     volumes.claims |= {"default/a": claim("a", "pv"), "default/b": claim("b", "gone")}
     volumes.volumes["pv"] = volume_for("pv", "n1")

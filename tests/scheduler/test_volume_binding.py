@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from fairlead.api.builtin import EVENTS, NODES, PODS, STATEFUL_SETS, STORAGE_CLASSES
+from fairlead.api.builtin import CSI_NODES, EVENTS, NODES, PODS, STATEFUL_SETS, STORAGE_CLASSES
 from fairlead.api.builtin import PERSISTENT_VOLUME_CLAIMS as CLAIMS
 from fairlead.api.builtin import PERSISTENT_VOLUMES as VOLUMES
 from fairlead.api.objects import Obj
@@ -336,3 +336,31 @@ def test_the_same_seed_gives_the_same_volumes() -> None:
     live(check)
     assert recorded[0] == recorded[1]
     assert len(recorded[0]) == 5
+
+
+def test_a_node_that_can_take_no_more_volumes_takes_the_pod_once_one_has_gone() -> None:
+    """NodeVolumeLimits and VolumeRestrictions over an API, each woken by who leaves."""
+
+    async def check(api: Api) -> None:
+        limits = {"name": "disks.example.com", "nodeID": "1", "topologyKeys": None, "allocatable": {"count": 1}}
+        node = {"metadata": {"name": "node-1"}, "spec": {"drivers": [limits]}}
+        await made(api, (CSI_NODES, node), (STORAGE_CLASSES, LOCAL))
+        for name, mode in (("a", "ReadWriteOncePod"), ("b", "ReadWriteOnce")):
+            volume, own = local_volume(name, "node-1"), claim(name, "local")
+            del volume["spec"]["local"]
+            volume["spec"]["csi"] = {"driver": "disks.example.com", "volumeHandle": name}
+            volume["spec"]["accessModes"] = own["spec"]["accessModes"] = [mode]
+            own["spec"]["volumeName"] = name  # else its driver is that of its class
+            await made(api, (VOLUMES, volume), (CLAIMS, own))
+        await made(api, (PODS, pod("first", "a")))
+        await until(lambda: is_running(api, "first"))
+        await made(api, (PODS, pod("same", "a")), (PODS, pod("other", "b")))
+        await asyncio.sleep(60)
+        assert "ReadWriteOncePod access mode already in-use by another pod" in await why(api, "same")
+        assert "1 node(s) exceed max volume count" in await why(api, "other")
+        await api.delete(PODS, "first", "default")
+        await until(lambda: is_running(api, "same"))
+        await api.delete(PODS, "same", "default")
+        await until(lambda: is_running(api, "other"))
+
+    live(check, nodes=1)

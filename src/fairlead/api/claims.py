@@ -84,6 +84,7 @@ class VolumeNodeAffinity(View):
 
 class CsiSource(View):
     driver: str = ""
+    volume_handle: str = ""
 
 
 class HostPath(View):

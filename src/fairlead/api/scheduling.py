@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from fairlead.api.disks import DiskVolume
 from fairlead.api.labels import LabelSelector
 from fairlead.api.meta import Condition, Object, View, WrittenView
 from fairlead.api.node_affinity import NodeAffinity
@@ -120,7 +121,7 @@ class EphemeralVolume(WrittenView):
     """Its claim has the name `POD-VOLUME`."""
 
 
-class Volume(WrittenView):
+class Volume(DiskVolume):
     name: str = ""
     image: ImageVolume | None = None
     persistent_volume_claim: ClaimVolume | None = None

@@ -38,7 +38,7 @@ CLUSTER: Final = (
         _READ,
     ),
     Permission("", ["apps"], ["replicasets", "statefulsets"], _READ),
-    Permission("", ["storage.k8s.io"], ["storageclasses"], _READ),
+    Permission("", ["storage.k8s.io"], ["csinodes", "storageclasses", "volumeattachments"], _READ),
     Permission(
         "What the administrator says. Every namespace without a Consumer gets one.",
         [GROUP],

@@ -30,5 +30,5 @@ RULES: Final[tuple[Obj, ...]] = (
     {"apiGroups": ["apps"], "resources": ["replicasets", "statefulsets"], "verbs": _READ},
     {"apiGroups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": _READ},
     {"apiGroups": ["scheduling.x-k8s.io"], "resources": ["podgroups"], "verbs": _READ},
-    {"apiGroups": ["storage.k8s.io"], "resources": ["storageclasses"], "verbs": _READ},
+    {"apiGroups": ["storage.k8s.io"], "resources": ["csinodes", "storageclasses", "volumeattachments"], "verbs": _READ},
 )

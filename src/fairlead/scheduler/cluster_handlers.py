@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from fairlead.api import builtin
+from fairlead.api.attachments import CSINode, VolumeAttachment
 from fairlead.api.budgets import PodDisruptionBudget
 from fairlead.api.claims import PersistentVolume, PersistentVolumeClaim, StorageClass
 from fairlead.api.meta import Object
@@ -41,6 +42,8 @@ class ClusterHandlers:
         self._watch(builtin.PERSISTENT_VOLUME_CLAIMS, PersistentVolumeClaim, self._claim_event)
         self._watch(builtin.PERSISTENT_VOLUMES, PersistentVolume, self._volume_event)
         self._watch(builtin.STORAGE_CLASSES, StorageClass, self._class_event)
+        self._watch(builtin.CSI_NODES, CSINode, self._csi_node_event)
+        self._watch(builtin.VOLUME_ATTACHMENTS, VolumeAttachment, self._attachment_event)
 
     async def synced(self) -> None:
         """Return once everything has been listed."""
@@ -78,3 +81,11 @@ class ClusterHandlers:
         replace(self._snapshot.volumes.classes, old, new)
         if new is not None and (old is None or old.allowed_topologies != new.allowed_topologies):
             self._model.on_cluster_event(ClusterEvent(EventKind.VOLUMES))
+
+    def _csi_node_event(self, old: CSINode | None, new: CSINode | None) -> None:
+        if self._snapshot.attach_limits.set_node(old, new):
+            self._model.on_cluster_event(ClusterEvent(EventKind.ATTACH_LIMITS))
+
+    def _attachment_event(self, old: VolumeAttachment | None, new: VolumeAttachment | None) -> None:
+        if self._snapshot.attach_limits.set_attachment(old, new):
+            self._model.on_cluster_event(ClusterEvent(EventKind.ATTACH_LIMITS))

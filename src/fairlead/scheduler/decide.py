@@ -191,7 +191,7 @@ class Decider:
         """The same if some of the node's pods had left, and some of those were back; with the pods nominated to it,
         and without them.
         """
-        filters, relations = self.answers(request.requirements).filters, self._relation_filters(request)
+        filters, relations = self.filters_of(request.requirements), self._relation_filters(request)
         if nominated:
             with self._dry_run(request, without=without, beside=[*back, *nominated]):
                 refused = self._refusal(request, filters, relations, row)
@@ -214,6 +214,14 @@ class Decider:
             return replace(placed, relations=placed.relations.hypothetical) if is_other else placed
 
         return self.snapshot.assuming(without=map(hypothetical, without), beside=map(hypothetical, beside))
+
+    def filters_of(self, requirements: PodRequirements) -> list[Plugin]:
+        """The plugins about nodes that have a say about such pods."""
+        return [
+            weighted.plugin
+            for weighted in self.profile.plugins
+            if weighted.filters and weighted.plugin.filters(requirements)
+        ]
 
     # --- answers ----------------------------------------------------------------------------------------------------
 

@@ -64,6 +64,7 @@ class EventKind(Flag):
     POD_LABELS = auto()
     POD_SCALED_DOWN = auto()
     VOLUMES = auto()  # claims, volumes and classes
+    ATTACH_LIMITS = auto()  # a node can have more volumes, or has fewer
     OWN_TOLERATIONS = auto()  # of the refused pod itself
     OWN_GATES = auto()
     OWN_LABELS = auto()
@@ -82,6 +83,7 @@ _LABELS: Final = {
     EventKind.POD_LABELS: "AssignedPodUpdatePodLabel",
     EventKind.POD_SCALED_DOWN: "AssignedPodUpdatePodScaleDown",
     EventKind.VOLUMES: "PersistentVolumeClaimUpdate",
+    EventKind.ATTACH_LIMITS: "CSINodeUpdate",
     EventKind.OWN_TOLERATIONS: "UnscheduledPodUpdatePodToleration",
     EventKind.OWN_GATES: "UnscheduledPodUpdatePodSchedulingGatesEliminated",
     EventKind.OWN_LABELS: "UnscheduledPodUpdatePodLabel",

@@ -183,8 +183,10 @@ class Preemptor:
 
     def _reads_others(self, request: SchedulingRequest) -> bool:
         """Whether pods on other nodes matter."""
-        snapshot = self._snapshot
-        return any(plugin.filters(request, snapshot) for plugin in self._decider.profile.relation_filters)
+        decider = self._decider
+        if any(Reads.CLUSTER in plugin.reads for plugin in decider.filters_of(request.requirements)):
+            return True
+        return any(plugin.filters(request, self._snapshot) for plugin in decider.profile.relation_filters)
 
     def _plan(self, request: SchedulingRequest, row: int) -> PreemptionPlan | Counter[str]:
         """Who would have to leave this node, where somebody is less important; or why even that would not help."""
@@ -229,8 +231,8 @@ class Preemptor:
         self, request: SchedulingRequest, row: int, nominated: list[Placed]
     ) -> Callable[[Sequence[Placed]], Counter[str] | None] | None:
         """The same by arithmetic, where NodeResourcesFit alone looks at the pods of the node; None where others do."""
-        answers, snapshot = self._decider.answers(request.requirements), self._snapshot
-        readers = [plugin for plugin in answers.filters if (Reads.PODS | Reads.CLUSTER | Reads.AMOUNTS) & plugin.reads]
+        snapshot, filters = self._snapshot, self._decider.filters_of(request.requirements)
+        readers = [plugin for plugin in filters if (Reads.PODS | Reads.CLUSTER | Reads.AMOUNTS) & plugin.reads]
         if len(readers) != 1 or not isinstance(readers[0], NodeResourcesFit) or self._reads_others(request):
             return None
         wanted = readers[0].demands(request.requirements)

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from fairlead.api.disks import Disk, disks_of
 from fairlead.api.host_ports import HostPort, host_ports
 from fairlead.api.node_affinity import NodeAffinity
 from fairlead.api.objects import Obj
@@ -58,6 +59,7 @@ class PodRequirements:
     images: tuple[str, ...]
     container_count: int
     claims: tuple[PodClaim, ...] = ()
+    disks: tuple[Disk, ...] = ()
 
 
 class RequirementsCache:
@@ -74,6 +76,7 @@ class RequirementsCache:
             spec.init_containers,
             _images_of_volumes(pod),
             claims := claims_of(pod),
+            disks := tuple(disks_of(spec.volumes or ())),
             spec.overhead,
             spec.resources,
             spec.node_selector,
@@ -86,13 +89,13 @@ class RequirementsCache:
         key = _encode(decisive)
         found = self._known.get(key)
         if found is None:
-            found = requirements_of(pod, claims)
+            found = requirements_of(pod, claims, disks)
             if len(key) <= LONGEST_KEY:
                 self._known.put(key, found)
         return found
 
 
-def requirements_of(pod: Pod, claims: tuple[PodClaim, ...] = ()) -> PodRequirements:
+def requirements_of(pod: Pod, claims: tuple[PodClaim, ...] = (), disks: tuple[Disk, ...] = ()) -> PodRequirements:
     """Work the requirements of one pod out."""
     spec = pod.spec
     containers = (*(spec.init_containers or ()), *spec.containers)
@@ -111,6 +114,7 @@ def requirements_of(pod: Pod, claims: tuple[PodClaim, ...] = ()) -> PodRequireme
         images=_images(pod, containers),
         container_count=len(containers),
         claims=claims,
+        disks=disks,
     )
 
 

@@ -23,6 +23,7 @@ from fairlead.api.host_ports import HostPort
 from fairlead.api.quantity import parse
 from fairlead.api.scheduling import Node, Pod
 from fairlead.api.taints import Taint
+from fairlead.scheduler.attach_limits import AttachLimits
 from fairlead.scheduler.budgets import Budgets
 from fairlead.scheduler.columns import Amounts, Codes, Ints, Journal, Mask, Rows, grown
 from fairlead.scheduler.images import Images
@@ -32,6 +33,7 @@ from fairlead.scheduler.pod_index import PodIndex
 from fairlead.scheduler.pod_relations import PodRelations
 from fairlead.scheduler.ports import UsedPorts
 from fairlead.scheduler.requirements import PodRequirements, amount_of, is_counted
+from fairlead.scheduler.volume_uses import VolumeUses
 from fairlead.scheduler.volumes import Volumes
 
 FIRST_SIZE = 64
@@ -80,6 +82,8 @@ class Snapshot:
         self.least_priorities = LeastPriorities(size)
         self.owners = Owners()
         self.volumes = Volumes()
+        self.volume_uses = VolumeUses()
+        self.attach_limits = AttachLimits()
         self.budgets = Budgets()
         self.node_changes = Journal()
         self.pod_changes = Journal()
@@ -314,6 +318,8 @@ class Snapshot:
         self.nonzero_requested.add(row, requirements.nonzero_requests, sign)
         self.pod_count[row] += sign
         self.pod_index.count(row, placed.relations, sign)
+        if requirements.claims or requirements.disks:
+            self.volume_uses.count(row, requirements.claims, requirements.disks, sign)
         if not ports:
             return ports
         return self.ports.take(row, ports) if sign > 0 else self.ports.release(row, ports)

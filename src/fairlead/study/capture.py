@@ -28,6 +28,7 @@ KINDS: Final[tuple[Resource, ...]] = (
     builtin.PRIORITY_CLASSES,
     builtin.RUNTIME_CLASSES,
     builtin.STORAGE_CLASSES,
+    builtin.CSI_NODES,
     builtin.RESOURCE_QUOTAS,
     builtin.LIMIT_RANGES,
     builtin.SERVICE_ACCOUNTS,

@@ -23,6 +23,9 @@ from fairlead.scheduler.plugins.node.affinity import NodeAffinity
 from fairlead.scheduler.plugins.node.ports import NodePorts
 from fairlead.scheduler.plugins.node.taints import TaintToleration
 from fairlead.scheduler.plugins.node.unschedulable import NodeUnschedulable
+from fairlead.scheduler.plugins.node.volume_limits import NodeVolumeLimits
+from fairlead.scheduler.plugins.node.volume_restrictions import VolumeRestrictions
+from fairlead.scheduler.plugins.node.volume_zone import VolumeZone
 from fairlead.scheduler.plugins.node.volumes import VolumeBinding
 from fairlead.scheduler.plugins.pod_relations.inter_pod_affinity import InterPodAffinity
 from fairlead.scheduler.plugins.pod_relations.topology_spread import PodTopologySpread
@@ -38,7 +41,10 @@ BUILT_IN: Final[tuple[type[AnyPlugin], ...]] = (
     NodeAffinity,
     NodePorts,
     NodeResourcesFit,
+    VolumeRestrictions,
+    NodeVolumeLimits,
     VolumeBinding,
+    VolumeZone,
     PodTopologySpread,
     InterPodAffinity,
     DynamicResources,
@@ -54,9 +60,6 @@ OPTIONAL: Final[tuple[type[AnyPlugin], ...]] = (Coscheduling,)
 NAMES_ALONE: Final[Mapping[str, type[Arguments]]] = {
     "PrioritySort": Arguments,
     "NodeName": Arguments,
-    "VolumeRestrictions": Arguments,
-    "NodeVolumeLimits": Arguments,
-    "VolumeZone": Arguments,
     "NodeDeclaredFeatures": Arguments,
     "GangScheduling": Arguments,
 }
