@@ -35,15 +35,17 @@ def plan(pod: Obj, name: str, cluster: SlowCluster, budgets: list[Obj]) -> SlowP
     victims = sorted(lesser(pod, cluster.nodes[name]), key=lambda victim: (-priority(victim), started(victim)))
     violating = violating_budgets(victims, budgets)
     violations = 0
-    out = list(victims)
+    out = []
+    state = cluster.without(name, victims)
     for victim in violating + [victim for victim in victims if victim not in violating]:
-        still_out = [leaver for leaver in out if leaver is not victim]
-        back = [spared for spared in victims if spared not in still_out]
-        if not reasons(pod, name, cluster.without(name, victims).beside(name, back))[0]:
-            out = still_out
-        elif victim in violating:
-            violations += 1
-    return SlowPlan(out, violations)
+        with_him = state.beside(name, [victim])
+        if not reasons(pod, name, with_him)[0]:
+            state = with_him
+            continue
+        state = with_him.without(name, [victim])
+        out.append(victim)
+        violations += victim in violating
+    return SlowPlan([victim for victim in victims if victim in out], violations)
 
 
 def violating_budgets(victims: list[Obj], budgets: list[Obj]) -> list[Obj]:

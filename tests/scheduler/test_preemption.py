@@ -10,6 +10,7 @@ from fairlead.api.budgets import PodDisruptionBudget
 from fairlead.api.encoded import encoded
 from fairlead.api.scheduling import Pod
 from fairlead.scheduler.framework import NoRoom
+from fairlead.scheduler.plugins.default_preemption import EnoughCandidates
 from tests.scheduler.preemption_world import HOST, Layout, apart, app, budget, laid_out, minute, outcome
 from tests.scheduler.scheduler_world import Cluster, Obj, node, pod, pod_obj
 
@@ -344,3 +345,33 @@ def test_a_budget_that_changes_or_goes_is_heard_of() -> None:
         cluster.snapshot.budgets.set(old, new)
         nodes.append(outcome(cluster, preemptor)[0])
     assert nodes == ["n1", "n2", "n1", "n2", "n1"]
+
+
+# --- many nodes -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ports", "guarded_by", "count"),
+    [
+        ([80], None, 12),
+        ([80], 1, 12),
+        ([80], 0, 40),  # one whose budget allows it might be left
+        ([], None, 40),  # arithmetic is quick
+    ],
+)
+def test_enough_candidates_are_enough_where_every_filter_is_asked(
+    ports: list[int], guarded_by: int | None, count: int
+) -> None:
+    """GetOffsetAndNumCandidates, DryRunPreemption."""
+    cluster = Cluster(*(node(f"n{number}") for number in range(40)))
+    for number in range(40):
+        cluster.place(pod(f"p{number}", cpu=4, ports=ports, labels={"app": "p"}), f"n{number}")
+    if guarded_by is not None:
+        limit = encoded(budget("x", guarded_by, app("p"))).view(PodDisruptionBudget)
+        cluster.snapshot.budgets.set(None, limit)
+    newcomer = pod(priority=5, cpu=1, ports=ports)
+    request = cluster.request(newcomer)
+    found, enough = cluster.decider.diagnose(request), EnoughCandidates(percentage=30, absolute=5)
+    plans = cluster.runtime.preemptor.candidates(newcomer, request, found, enough)
+    assert not isinstance(plans, NoRoom)
+    assert len(plans) == count

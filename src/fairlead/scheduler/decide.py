@@ -6,9 +6,8 @@ nodes with the same total the choice is by lot, from the one seeded source.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,12 +16,13 @@ from fairlead.runtime import rng
 from fairlead.scheduler.answers import Answers, best_of
 from fairlead.scheduler.columns import Ints, Mask, Rows
 from fairlead.scheduler.diagnosis import NO_NODES, Diagnosis, add_narrowed, diagnose, refused_outright
-from fairlead.scheduler.framework import Narrowed, Plugin, PodRelationPlugin, Reads, Refusals, Refused
+from fairlead.scheduler.dry_run import DryRun
+from fairlead.scheduler.framework import Narrowed, Plugin, Reads, Refusals, Refused
 from fairlead.scheduler.nominations import Nominations
 from fairlead.scheduler.profile import Profile
 from fairlead.scheduler.requirements import PodRequirements
 from fairlead.scheduler.scheduling_request import SchedulingRequest
-from fairlead.scheduler.snapshot import Placed, Snapshot
+from fairlead.scheduler.snapshot import Snapshot
 
 #: Answers are kept for as many different requirements as fit into about this many array cells.
 REMEMBERED_CELLS = 1_000_000
@@ -143,7 +143,7 @@ class Decider:
                 mask[touched] &= plugin.filter(request.requirements, with_nominated, rows[touched])
         if self._reads_pods(request, answers):
             for index in np.flatnonzero(touched & mask):
-                mask[index] = self._refusal_with_nominated(request, answers, int(rows[index])) is None
+                mask[index] = self._refusal_with_nominated(request, int(rows[index])) is None
         return mask
 
     def _reads_pods(self, request: SchedulingRequest, answers: Answers) -> bool:
@@ -152,68 +152,16 @@ class Decider:
             plugin.filters(request, self.snapshot) for plugin in self.profile.relation_filters
         )
 
-    def _refusal_with_nominated(
-        self, request: SchedulingRequest, answers: Answers, row: int
-    ) -> tuple[str, Refusals] | None:
+    def _refusal_with_nominated(self, request: SchedulingRequest, row: int) -> tuple[str, Refusals] | None:
         """Who refuses that one node if all pods nominated to it were there, and why."""
-        relations = self._relation_filters(request)
-        with self._dry_run(request, beside=self.nominations.against(request, self.snapshot.names[row])):
-            return self._refusal(request, answers.filters, relations, row)
+        dry_run = self.dry_run(request)
+        with dry_run, dry_run.beside(self.nominations.against(request, self.snapshot.names[row])):
+            return dry_run.refusal(row)
 
-    def _relation_filters(self, request: SchedulingRequest) -> list[PodRelationPlugin]:
-        """The plugins that filter this pod as things are. They stay the same while other pods are assumed, as upstream
-        has it: a plugin that had nothing to say at first is not asked again.
-        """
-        return [plugin for plugin in self.profile.relation_filters if plugin.filters(request, self.snapshot)]
-
-    def _refusal(
-        self, request: SchedulingRequest, filters: list[Plugin], relations: list[PodRelationPlugin], row: int
-    ) -> tuple[str, Refusals] | None:
-        """Who refuses one node, asked anew, and why."""
-        rows = np.array([row], dtype=np.intp)
-        for plugin in filters:
-            if not plugin.filter(request.requirements, self.snapshot, rows)[0]:
-                return plugin.name, plugin.refusals(request.requirements, self.snapshot, rows)
-        for relation_plugin in relations:
-            if not relation_plugin.filter(request, self.snapshot, rows)[0]:
-                return relation_plugin.name, relation_plugin.refusals(request, self.snapshot, rows)
-        return None
-
-    def refusal_if(
-        self,
-        request: SchedulingRequest,
-        row: int,
-        *,
-        without: list[Placed],
-        back: list[Placed],
-        nominated: list[Placed],
-    ) -> tuple[str, Refusals] | None:
-        """The same if some of the node's pods had left, and some of those were back; with the pods nominated to it,
-        and without them.
-        """
-        filters, relations = self.filters_of(request.requirements), self._relation_filters(request)
-        if nominated:
-            with self._dry_run(request, without=without, beside=[*back, *nominated]):
-                refused = self._refusal(request, filters, relations, row)
-            if refused is not None:
-                return refused
-        with self._dry_run(request, without=without, beside=back):
-            return self._refusal(request, filters, relations, row)
-
-    def _dry_run(
-        self, request: SchedulingRequest, *, without: Iterable[Placed] = (), beside: Iterable[Placed] = ()
-    ) -> AbstractContextManager[None]:
-        """Assume it as upstream does. PodTopologySpread does not count pods that are going away, nor anybody by an
-        empty selector; but when it is told that one is gone or there, it does not ask, and counts one less or more
-        all the same (updateWithPod).
-        """
-        is_any = request.relations.spreads_among_all
-
-        def hypothetical(placed: Placed) -> Placed:
-            is_other = is_any or placed.relations.is_terminating
-            return replace(placed, relations=placed.relations.hypothetical) if is_other else placed
-
-        return self.snapshot.assuming(without=map(hypothetical, without), beside=map(hypothetical, beside))
+    def dry_run(self, request: SchedulingRequest) -> DryRun:
+        """Of the pod, as things are."""
+        relations = [plugin for plugin in self.profile.relation_filters if plugin.filters(request, self.snapshot)]
+        return DryRun(self.snapshot, request, self.filters_of(request.requirements), relations)
 
     def filters_of(self, requirements: PodRequirements) -> list[Plugin]:
         """The plugins about nodes that have a say about such pods."""
@@ -268,7 +216,7 @@ class Decider:
         if len(nominated) and self._reads_pods(request, answers):
             touched = np.isin(rows, nominated)
             for row in rows[touched].tolist():
-                refused = self._refusal_with_nominated(request, answers, row)
+                refused = self._refusal_with_nominated(request, row)
                 if refused is not None:
                     found.add(*refused, np.array([row], dtype=np.intp))
                     rows = rows[rows != row]

@@ -11,26 +11,27 @@ all nodes and then one node each.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from typing import Final
 
 import numpy as np
 
-from fairlead.api.budgets import PodDisruptionBudget
 from fairlead.api.scheduling import Pod
 from fairlead.caches import LruCache
 from fairlead.runtime import clock, rng
 from fairlead.scheduler.columns import Ints, Mask, Rows
 from fairlead.scheduler.decide import Decider
 from fairlead.scheduler.diagnosis import Diagnosis, sentence
-from fairlead.scheduler.framework import Nominate, NoRoom, Reads
-from fairlead.scheduler.plugins.resources.fit import TOO_MANY_PODS, NodeResourcesFit
+from fairlead.scheduler.framework import Nominate, NoRoom
+from fairlead.scheduler.plugins.default_preemption import EnoughCandidates
 from fairlead.scheduler.pod_relations import PodRelations
 from fairlead.scheduler.requirements import PodRequirements
 from fairlead.scheduler.scheduling_request import SchedulingRequest
 from fairlead.scheduler.snapshot import Placed
+from fairlead.scheduler.trials import Trial, Trials, reads_others, trials_of
 
 NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
 NO_VICTIMS: Final = "No preemption victims found for incoming pod"
@@ -85,6 +86,11 @@ class Plans:
     def keep_nobody(self, rows: Rows) -> None:
         self.is_known[rows], self.has_nobody[rows], self.helps[rows] = True, True, False
 
+    def have_enough(self, rows: Rows, most: int) -> bool:
+        """Whether so many of the rows would do, and one of them without violating a budget."""
+        helping = rows[self.helps[rows]]
+        return len(helping) >= most and bool((self.ranks[0][helping] == 0).any())
+
     def drop(self, row: int) -> None:
         self.is_known[row] = False
 
@@ -98,16 +104,20 @@ class Preemptor:
         self._plans: LruCache[tuple[PodRequirements, PodRelations, int], Plans] = LruCache(MOST_KINDS)
         self._budgets_seen = 0
 
-    def make_room(self, pod: Pod, request: SchedulingRequest, found: Diagnosis) -> Nominate | NoRoom:
+    def make_room(
+        self, pod: Pod, request: SchedulingRequest, found: Diagnosis, enough: EnoughCandidates
+    ) -> Nominate | NoRoom:
         """Where and by whose leaving the pod would fit, or why that does not help."""
-        plans = self._candidates(pod, request, found)
+        plans = self._candidates(pod, request, found, enough)
         if isinstance(plans, NoRoom):
             return plans
         return self._chosen(plans, found.resolvable[plans.helps[found.resolvable]])
 
-    def candidates(self, pod: Pod, request: SchedulingRequest, found: Diagnosis) -> dict[str, PreemptionPlan] | NoRoom:
-        """Every node that would do, with its victims."""
-        plans = self._candidates(pod, request, found)
+    def candidates(
+        self, pod: Pod, request: SchedulingRequest, found: Diagnosis, enough: EnoughCandidates
+    ) -> dict[str, PreemptionPlan] | NoRoom:
+        """The nodes that would do, each with its victims."""
+        plans = self._candidates(pod, request, found, enough)
         if isinstance(plans, NoRoom):
             return plans
         rows = found.resolvable[plans.helps[found.resolvable]].tolist()
@@ -125,17 +135,22 @@ class Preemptor:
             return _no_room("no candidate node for preemption")
         return self._chosen(chosen, rows)
 
-    def _candidates(self, pod: Pod, request: SchedulingRequest, found: Diagnosis) -> Plans | NoRoom:
+    def _candidates(
+        self, pod: Pod, request: SchedulingRequest, found: Diagnosis, enough: EnoughCandidates
+    ) -> Plans | NoRoom:
         if pod.spec.preemption_policy == "Never":
             return _no_room(NEVER)
         if self._waits_for_victims(request, found):
             return _no_room(STILL_TERMINATING)
-        plans = self._up_to_date(request)
+        plans, trials = self._up_to_date(request), trials_of(request, self._decider)
         rows = found.resolvable[~plans.is_known[found.resolvable]]
         has_nobody = self._snapshot.least_priorities.column[rows] >= request.priority
         plans.keep_nobody(rows[has_nobody])
-        for row in rows[~has_nobody].tolist():
-            plans.keep(row, self._plan(request, row))
+        rows, most = rows[~has_nobody], enough.of(len(found.resolvable))
+        for row in (_from_anywhere(rows, most) if trials.is_slow else rows).tolist():
+            plans.keep(row, self._plan(request, row, trials))
+            if trials.is_slow and plans.have_enough(found.resolvable, most):
+                break
         if not plans.helps[found.resolvable].any():
             return _no_room(_unhelpful(found, plans), clears_nomination=True)
         return plans
@@ -170,7 +185,7 @@ class Preemptor:
         pods, nodes = snapshot.pod_changes, snapshot.node_changes
         changed = pods.since(found.pod_position) if found else None
         touched = nodes.since(found.node_position) if found else None
-        is_void = found is None or len(found.is_known) != snapshot.size or self._reads_others(request)
+        is_void = found is None or len(found.is_known) != snapshot.size or reads_others(request, self._decider)
         if found is None or changed is None or touched is None or is_void:
             found = Plans(snapshot.size, pods.position, nodes.position)
         else:
@@ -181,93 +196,36 @@ class Preemptor:
             self._plans.put(key, found)
         return found
 
-    def _reads_others(self, request: SchedulingRequest) -> bool:
-        """Whether pods on other nodes matter."""
-        decider = self._decider
-        if any(Reads.CLUSTER in plugin.reads for plugin in decider.filters_of(request.requirements)):
-            return True
-        return any(plugin.filters(request, self._snapshot) for plugin in decider.profile.relation_filters)
-
-    def _plan(self, request: SchedulingRequest, row: int) -> PreemptionPlan | Counter[str]:
+    def _plan(self, request: SchedulingRequest, row: int, trials: Trials) -> PreemptionPlan | Counter[str]:
         """Who would have to leave this node, where somebody is less important; or why even that would not help."""
         victims = [placed for placed in self._snapshot.pods_on(row) if placed.pod.priority < request.priority]
         nominated = self._decider.nominations.against(request, self._snapshot.names[row])
-        fits = self._by_amounts(request, row, nominated) or self._by_asking(request, row, nominated, victims)
-        refused = fits(victims)
-        if refused is not None:
-            return refused
-        victims.sort(key=_importance)
-        violating, unprotected = self._by_budget(victims)
-        leaving = list(victims)
-        violations = 0
-        for victim in (*violating, *unprotected):
-            staying_out = [leaver for leaver in leaving if leaver is not victim]
-            if fits(staying_out) is None:
-                leaving = staying_out
-            elif victim in violating:
-                violations += 1
-        return PreemptionPlan(tuple(leaving), violations)
-
-    def _by_asking(
-        self, request: SchedulingRequest, row: int, nominated: list[Placed], victims: Sequence[Placed]
-    ) -> Callable[[Sequence[Placed]], Counter[str] | None]:
-        """Whether the pod would fit without some of the victims: every filter is asked.
-
-        They leave together and come back one by one, which only a host port that two of them hold can tell.
-        """
-        holders = [victim for victim in victims if victim.requirements.host_ports]
-
-        def refused(without: Sequence[Placed]) -> Counter[str] | None:
-            out = {victim.key for victim in without}
-            back = [holder for holder in holders if holder.key not in out]
-            refused_by = self._decider.refusal_if(
-                request, row, without=[*without, *back], back=back, nominated=nominated
-            )
-            return None if refused_by is None else refused_by[1].reasons
-
-        return refused
-
-    def _by_amounts(
-        self, request: SchedulingRequest, row: int, nominated: list[Placed]
-    ) -> Callable[[Sequence[Placed]], Counter[str] | None] | None:
-        """The same by arithmetic, where NodeResourcesFit alone looks at the pods of the node; None where others do."""
-        snapshot, filters = self._snapshot, self._decider.filters_of(request.requirements)
-        readers = [plugin for plugin in filters if (Reads.PODS | Reads.CLUSTER | Reads.AMOUNTS) & plugin.reads]
-        if len(readers) != 1 or not isinstance(readers[0], NodeResourcesFit) or self._reads_others(request):
-            return None
-        wanted = readers[0].demands(request.requirements)
-        free = {
-            name: int(snapshot.allocatable[name][row] - snapshot.requested[name][row])
-            - sum(placed.requirements.requests.get(name, 0) for placed in nominated)
-            for name in wanted
-        }
-        slots = int(snapshot.allowed_pods[row] - snapshot.pod_count[row]) - len(nominated)
-
-        def refused(without: Sequence[Placed]) -> Counter[str] | None:
-            lacking: Counter[str] = Counter()
-            if slots + len(without) < 1:
-                lacking[TOO_MANY_PODS] = 1
-            for name, amount in wanted.items():
-                if free[name] + sum(victim.requirements.requests.get(name, 0) for victim in without) < amount:
-                    lacking[f"Insufficient {name}"] = 1
-            return lacking or None
-
-        return refused
+        with trials.of(row, nominated) as trial:
+            for victim in victims:
+                trial.leave(victim)
+            refused = trial.refused()
+            if refused is not None:
+                return refused
+            victims.sort(key=_importance)
+            violating, unprotected = self._by_budget(victims)
+            leaving = _staying_out(violating, trial), _staying_out(unprotected, trial)
+        keys = {victim.key for victim in chain(*leaving)}
+        return PreemptionPlan(tuple(victim for victim in victims if victim.key in keys), len(leaving[0]))
 
     def _by_budget(self, victims: list[Placed]) -> tuple[list[Placed], list[Placed]]:
         """Those whose leaving would violate a budget, and the others, each in the order given."""
         budgets = self._snapshot.budgets
         if not budgets:
             return [], victims
-        allowed = {key: budget.status.disruptions_allowed for key, budget in budgets.items()}
+        allowed: dict[str, int] = {}
         violating: list[Placed] = []
         unprotected: list[Placed] = []
         for victim in victims:
             is_violated = False
-            for key, budget in budgets.items():
-                if _protects(budget, victim.pod):
-                    allowed[key] -= 1
-                    is_violated |= allowed[key] < 0
+            for budget in budgets.guarding(victim.pod):
+                key = budget.metadata.key
+                allowed[key] = allowed.get(key, budget.status.disruptions_allowed) - 1
+                is_violated |= allowed[key] < 0
             (violating if is_violated else unprotected).append(victim)
         return violating, unprotected
 
@@ -278,6 +236,22 @@ class Preemptor:
             ranks = column[rows]
             rows = rows[ranks == ranks.min()]
         return int(rows[rng.source().randrange(len(rows))] if len(rows) > 1 else rows[0])
+
+
+def _from_anywhere(rows: Rows, most: int) -> Rows:
+    """Not always the same of many, if not all are looked at."""
+    return np.roll(rows, rng.source().randrange(len(rows))) if len(rows) > most else rows
+
+
+def _staying_out(victims: Iterable[Placed], trial: Trial) -> list[Placed]:
+    """Of those that may come back, in this order, who cannot."""
+    found = []
+    for victim in victims:
+        trial.come(victim)
+        if not trial.fits():
+            trial.leave(victim)
+            found.append(victim)
+    return found
 
 
 def _no_room(why: str, *, clears_nomination: bool = False) -> NoRoom:
@@ -306,19 +280,6 @@ def _ends_by_preemption(pod: Pod) -> bool:
         and target is not None
         and target.status == "True"
         and target.reason == "PreemptionByScheduler"
-    )
-
-
-def _protects(budget: PodDisruptionBudget, pod: Pod) -> bool:
-    """Whether the pod's leaving would count against the budget; one that is let go already counts no more."""
-    meta, selector = pod.metadata, budget.spec.selector
-    return (
-        bool(meta.labels)
-        and budget.metadata.namespace == meta.namespace
-        and selector is not None
-        and not selector.is_empty
-        and selector.matches(meta.labels)
-        and meta.name not in budget.status.disrupted_pods
     )
 
 

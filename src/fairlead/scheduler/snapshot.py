@@ -278,12 +278,20 @@ class Snapshot:
     def assuming(self, *, without: Iterable[Placed] = (), beside: Iterable[Placed] = ()) -> Iterator[None]:
         """As it would be without these pods and with those; not noted in the journals, for it is undone afterwards."""
         changes = [(placed, -1) for placed in without] + [(placed, 1) for placed in beside]
-        done = [(placed, sign, self._count(placed, sign, placed.requirements.host_ports)) for placed, sign in changes]
+        done = [(placed, sign, self.try_out(placed, sign)) for placed, sign in changes]
         try:
             yield
         finally:
-            for placed, sign, ports in reversed(done):
-                self._count(placed, -sign, ports)
+            for change in reversed(done):
+                self.take_back(*change)
+
+    def try_out(self, placed: Placed, sign: int) -> Sequence[HostPort]:
+        """As if the pod had come (1) or gone (-1), until it is taken back with the host ports that this returns."""
+        return self._count(placed, sign, placed.requirements.host_ports)
+
+    def take_back(self, placed: Placed, sign: int, ports: Sequence[HostPort]) -> None:
+        """The last that was tried out first."""
+        self._count(placed, -sign, ports)
 
     def with_nominated(self, requested: Amounts, pod_count: Ints) -> Snapshot:
         """A view of the same cluster in which that much more is requested on each row."""

@@ -12,7 +12,7 @@ from fairlead.scheduler.diagnosis import Diagnosis
 from fairlead.scheduler.extenders import Extenders
 from fairlead.scheduler.framework import ExtenderFailure, Nominate, NoRoom
 from fairlead.scheduler.outcomes import Outcomes
-from fairlead.scheduler.plugins.default_preemption import DefaultPreemption
+from fairlead.scheduler.plugins.default_preemption import DefaultPreemption, EnoughCandidates
 from fairlead.scheduler.preemption import Preemptor
 from fairlead.scheduler.profile_runtime import PostFilterResults, ProfileRuntime
 from fairlead.scheduler.queue import QueuedPod, SchedulingQueue
@@ -71,13 +71,15 @@ class ExtenderCycle:
             if results.is_final:
                 break
             if isinstance(plugin, DefaultPreemption):
-                results.add(await self._preempt(queued, runtime.preemptor, found))
+                results.add(await self._preempt(queued, runtime.preemptor, found, plugin.enough))
             else:
                 results.add(plugin.post_filter(queued.pod, queued.request, found, runtime))
         return results.outcome
 
-    async def _preempt(self, queued: QueuedPod, preemptor: Preemptor, found: Diagnosis) -> Nominate | NoRoom:
-        plans = preemptor.candidates(queued.pod, queued.request, found)
+    async def _preempt(
+        self, queued: QueuedPod, preemptor: Preemptor, found: Diagnosis, enough: EnoughCandidates
+    ) -> Nominate | NoRoom:
+        plans = preemptor.candidates(queued.pod, queued.request, found, enough)
         if isinstance(plans, NoRoom):
             return plans
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from fairlead.api.scheduling import Pod
@@ -15,8 +16,23 @@ if TYPE_CHECKING:
     from fairlead.scheduler.profile_runtime import ProfileRuntime
 
 
+@dataclass(frozen=True, slots=True)
+class EnoughCandidates:
+    """How many nodes with victims are enough to choose from, where it takes long to find them.
+
+    Source: GetOffsetAndNumCandidates.
+    """
+
+    percentage: int = 10
+    absolute: int = 100
+
+    def of(self, nodes: int) -> int:
+        """Of so many that may come into question."""
+        return min(max(nodes * self.percentage // 100, self.absolute), nodes)
+
+
 class PreemptionArguments(Arguments):
-    """How many candidates to look at: read and unused, for all of them are."""
+    """How many candidates are enough."""
 
     min_candidate_nodes_percentage: int = 10
     min_candidate_nodes_absolute: int = 100
@@ -34,9 +50,12 @@ class DefaultPreemption(Plugin):
         check(0 <= share <= 100, percentage, share, "not in valid range [0, 100]")
         check(count >= 0, absolute, count, "not in valid range [0, inf)")
         check(share > 0 or count > 0, percentage, share, f"cannot be zero at the same time as {absolute}")
-        return cls()
+        return cls(EnoughCandidates(share, count))
+
+    def __init__(self, enough: EnoughCandidates | None = None) -> None:
+        self.enough = enough or EnoughCandidates()
 
     def post_filter(
         self, pod: Pod, request: SchedulingRequest, found: Diagnosis, runtime: ProfileRuntime
     ) -> Nominate | NoRoom:
-        return runtime.preemptor.make_room(pod, request, found)
+        return runtime.preemptor.make_room(pod, request, found, self.enough)

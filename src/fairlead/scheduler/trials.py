@@ -1,0 +1,137 @@
+"""Whether a pod would fit on a node once others have left, who may then come back one by one (SelectVictimsOnNode)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Protocol, Self
+
+from fairlead.scheduler.decide import Decider
+from fairlead.scheduler.dry_run import DryRun
+from fairlead.scheduler.framework import Reads
+from fairlead.scheduler.plugins.resources.fit import TOO_MANY_PODS, NodeResourcesFit
+from fairlead.scheduler.requirements import PodRequirements
+from fairlead.scheduler.scheduling_request import SchedulingRequest
+from fairlead.scheduler.snapshot import Placed, Snapshot
+
+
+class Trial(AbstractContextManager["Trial"], Protocol):
+    """Of one node, as it is when the `with` block begins and again when it ends."""
+
+    def leave(self, placed: Placed) -> None: ...
+
+    def come(self, placed: Placed) -> None: ...
+
+    def fits(self) -> bool:
+        """Whether the pod does, as things are now."""
+        ...
+
+    def refused(self) -> Counter[str] | None:
+        """Why it does not; None if it does."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Trials:
+    """Of one pod, on any node."""
+
+    of: Callable[[int, Sequence[Placed]], Trial]  # on that row, to which these pods are nominated
+    #: Whether every filter is asked, again and again.
+    is_slow: bool
+
+
+def trials_of(request: SchedulingRequest, decider: Decider) -> Trials:
+    """By arithmetic, where NodeResourcesFit alone looks at the pods of the node."""
+    filters, snapshot = decider.filters_of(request.requirements), decider.snapshot
+    readers = [plugin for plugin in filters if (Reads.PODS | Reads.CLUSTER | Reads.AMOUNTS) & plugin.reads]
+    if len(readers) == 1 and isinstance(fit := readers[0], NodeResourcesFit) and not reads_others(request, decider):
+        wanted = fit.demands(request.requirements)
+        return Trials(lambda row, nominated: ByAmounts(snapshot, row, wanted, nominated), is_slow=False)
+    dry_run = decider.dry_run(request)
+    return Trials(lambda row, nominated: ByAsking(dry_run, row, nominated), is_slow=True)
+
+
+def reads_others(request: SchedulingRequest, decider: Decider) -> bool:
+    """Whether pods on other nodes matter."""
+    if any(Reads.CLUSTER in plugin.reads for plugin in decider.filters_of(request.requirements)):
+        return True
+    return any(plugin.filters(request, decider.snapshot) for plugin in decider.profile.relation_filters)
+
+
+class ByAmounts:
+    def __init__(self, snapshot: Snapshot, row: int, wanted: dict[str, int], nominated: Sequence[Placed]) -> None:
+        self._wanted = wanted
+        self._free = {name: int(snapshot.allocatable[name][row] - snapshot.requested[name][row]) for name in wanted}
+        self._slots = int(snapshot.allowed_pods[row] - snapshot.pod_count[row])
+        for placed in nominated:
+            self.come(placed)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """It has touched nothing."""
+
+    def leave(self, placed: Placed) -> None:
+        self._add(placed.requirements, 1)
+
+    def come(self, placed: Placed) -> None:
+        self._add(placed.requirements, -1)
+
+    def fits(self) -> bool:
+        return self._slots >= 1 and all(self._free[name] >= amount for name, amount in self._wanted.items())
+
+    def refused(self) -> Counter[str] | None:
+        lacking = Counter({f"Insufficient {name}": 1 for name in self._wanted if self._free[name] < self._wanted[name]})
+        if self._slots < 1:
+            lacking[TOO_MANY_PODS] = 1
+        return lacking or None
+
+    def _add(self, requirements: PodRequirements, sign: int) -> None:
+        self._slots += sign
+        for name in self._wanted:
+            self._free[name] += sign * requirements.requests.get(name, 0)
+
+
+class ByAsking:
+    """It must fit with the pods that are nominated to the node, and without them."""
+
+    def __init__(self, dry_run: DryRun, row: int, nominated: Sequence[Placed]) -> None:
+        self._dry_run, self._row, self._nominated = dry_run, row, nominated
+        self._entered = ExitStack()
+
+    def __enter__(self) -> Self:
+        self._entered.enter_context(self._dry_run)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._entered.close()
+
+    def leave(self, placed: Placed) -> None:
+        self._dry_run.leave(placed)
+
+    def come(self, placed: Placed) -> None:
+        self._dry_run.come(placed)
+
+    def fits(self) -> bool:
+        if self._nominated:
+            with self._dry_run.beside(self._nominated):
+                if not self._dry_run.fits(self._row):
+                    return False
+        return self._dry_run.fits(self._row)
+
+    def refused(self) -> Counter[str] | None:
+        refused = None
+        if self._nominated:
+            with self._dry_run.beside(self._nominated):
+                refused = self._dry_run.refusal(self._row)
+        if refused is None:
+            refused = self._dry_run.refusal(self._row)
+        return None if refused is None else refused[1].reasons
