@@ -18,7 +18,6 @@ from fairlead.api.services import Service
 from fairlead.api.workloads import ReplicaSet, ReplicationController, StatefulSet
 from fairlead.client.informer import Handler, Informers
 from fairlead.scheduler.framework import ClusterEvent, EventKind
-from fairlead.scheduler.volumes import replace
 
 if TYPE_CHECKING:
     from fairlead.scheduler.cluster_model import ClusterModel
@@ -78,7 +77,7 @@ class ClusterHandlers:
 
     def _class_event(self, old: StorageClass | None, new: StorageClass | None) -> None:
         """Of what may change of a class, only where it makes volumes helps anybody."""
-        replace(self._snapshot.volumes.classes, old, new)
+        self._snapshot.volumes.set_class(old, new)
         if new is not None and (old is None or old.allowed_topologies != new.allowed_topologies):
             self._model.on_cluster_event(ClusterEvent(EventKind.VOLUMES))
 

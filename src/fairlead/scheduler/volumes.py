@@ -9,11 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from fairlead.api.binding import SELECTED_NODE
 from fairlead.api.claims import PersistentVolume, PersistentVolumeClaim, StorageClass
 from fairlead.api.meta import Object
+
+#: A volume as its driver knows it: the driver, and its handle there.
+Attachable: TypeAlias = tuple[str, str]
 
 T = TypeVar("T", bound=Object)
 V = TypeVar("V")
@@ -48,11 +51,13 @@ class Volumes:
         #: The claims that are to have a volume: once for each pod of theirs, but never two claims.
         self._assumed_claims: dict[str, list[str]] = {}
         self._planned: dict[str, list[ClaimPlan]] = {}  # by claim
+        self._attachable: dict[str, Attachable | None] = {}  # by claim, as far as anybody has asked
 
     def set_claim(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
         replace(self.claims, old, new)
         either = new or old
         assert either is not None
+        self._attachable.pop(either.metadata.key, None)
         self._notify(either.metadata.key)
 
     def set_volume(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
@@ -62,10 +67,16 @@ class Volumes:
             del same_class[old.metadata.name]
             if not same_class:
                 del self._of_class[old.class_name]
+            self._attachable.pop(old.claimant, None)
             self._notify(old.claimant)
         if new is not None:
             self._of_class.setdefault(new.class_name, {})[new.metadata.name] = new
+            self._attachable.pop(new.claimant, None)
             self._notify(new.claimant)
+
+    def set_class(self, old: StorageClass | None, new: StorageClass | None) -> None:
+        replace(self.classes, old, new)
+        self._attachable.clear()
 
     def of_class(self, name: str) -> Iterable[PersistentVolume]:
         return self._of_class.get(name, {}).values()
@@ -115,6 +126,25 @@ class Volumes:
             plan.changed.set()
 
     # --- questions --------------------------------------------------------------------------------------------------
+
+    def attachable(self, claim: str) -> Attachable | None:
+        """The volume behind the claim, also one that is to be made, of which the class says by whom.
+
+        None for kinds of volumes that came before CSI.
+        """
+        if claim in self._attachable:
+            return self._attachable[claim]
+        if (known := self.claims.get(claim)) is None:
+            return None
+        found = self._attachable[claim] = self._driver_and_handle(known)
+        return found
+
+    def _driver_and_handle(self, claim: PersistentVolumeClaim) -> Attachable | None:
+        if (volume := self.volumes.get(claim.spec.volume_name)) is not None:
+            csi = volume.spec.csi
+            return (csi.driver, csi.volume_handle) if csi is not None and csi.volume_handle else None
+        found = self.classes.get(claim.class_name)
+        return (found.provisioner, f"claim {claim.metadata.key}") if found is not None else None
 
     def is_awaited(self, claim: PersistentVolumeClaim) -> bool:
         """Whether its volume is chosen after the node; one that names its volume only waits for the controller."""

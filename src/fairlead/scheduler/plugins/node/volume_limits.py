@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -12,10 +11,7 @@ from fairlead.scheduler.framework import ClusterEvent, EventKind, Plugin, Reads
 from fairlead.scheduler.requirements import PodRequirements
 from fairlead.scheduler.scheduling_request import SchedulingRequest
 from fairlead.scheduler.snapshot import Snapshot
-from fairlead.scheduler.volumes import Volumes
-
-#: A volume: its driver, and its handle there.
-Attachable = tuple[str, str]
+from fairlead.scheduler.volumes import Attachable
 
 
 class NodeVolumeLimits(Plugin):
@@ -30,8 +26,8 @@ class NodeVolumeLimits(Plugin):
 
     def filter(self, requirements: PodRequirements, snapshot: Snapshot, rows: Rows) -> Mask:
         mask, limits = np.ones(len(rows), dtype=np.bool_), snapshot.attach_limits
-        wanted = _attachable((claim.key for claim in requirements.claims), snapshot.volumes)
-        wanted = {volume for volume in wanted if limits.is_limited(volume[0])}
+        behind = (snapshot.volumes.attachable(claim.key) for claim in requirements.claims)
+        wanted = {volume for volume in behind if volume is not None and limits.is_limited(volume[0])}
         if not wanted:
             return mask
         for index, row in enumerate(rows.tolist()):
@@ -53,29 +49,14 @@ def _exceeds(wanted: set[Attachable], most: Mapping[str, int], row: int, snapsho
     claims, attached = snapshot.volume_uses.claims_on(row), list(snapshot.attach_limits.attached(snapshot.names[row]))
     if len(claims) + len(attached) + len(wanted) <= min(most.values()):
         return False
-    there = _attachable(claims, snapshot.volumes)
+    there = set(map(snapshot.volumes.attachable, claims))
     for each in attached:
         volume = snapshot.volumes.volumes.get(each.spec.source.persistent_volume_name or "")
         if volume is not None and volume.spec.csi is not None:
             there.add((each.spec.attacher, volume.spec.csi.volume_handle))
-    more = Counter(driver for driver, _ in wanted - there)
-    in_all = Counter(driver for driver, _ in there) + more
-    return any(driver in most and in_all[driver] > most[driver] for driver in more)
+    drivers = {driver for driver, _ in wanted - there}
+    return any(driver in most and _count(driver, there | wanted) > most[driver] for driver in drivers)
 
 
-def _attachable(claims: Iterable[str], volumes: Volumes) -> set[Attachable]:
-    """The volumes behind the claims: also those that are to be made, of which the class says by whom.
-
-    Kinds of volumes that came before CSI are not counted.
-    """
-    found = set[Attachable]()
-    for key in claims:
-        if (claim := volumes.claims.get(key)) is None:
-            continue
-        volume = volumes.volumes.get(claim.spec.volume_name)
-        if volume is not None:
-            if volume.spec.csi is not None and volume.spec.csi.volume_handle:
-                found.add((volume.spec.csi.driver, volume.spec.csi.volume_handle))
-        elif (storage_class := volumes.classes.get(claim.class_name)) is not None:
-            found.add((storage_class.provisioner, f"claim {key}"))
-    return found
+def _count(driver: str, volumes: Iterable[Attachable | None]) -> int:
+    return sum(volume is not None and volume[0] == driver for volume in volumes)
