@@ -61,6 +61,10 @@ class PodRequirements:
     claims: tuple[PodClaim, ...] = ()
     disks: tuple[Disk, ...] = ()
 
+    def has_claim(self, key: str) -> bool:
+        """Whether the claim of that `namespace/name` is behind one of its volumes."""
+        return any(claim.key == key for claim in self.claims)
+
 
 class RequirementsCache:
     """All requirements seen lately, by their encoding."""

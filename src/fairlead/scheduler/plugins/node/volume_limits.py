@@ -38,7 +38,7 @@ class NodeVolumeLimits(Plugin):
     def helps(self, event: ClusterEvent, request: SchedulingRequest) -> bool:
         """Anybody with claims has left, or a claim of the pod has come."""
         if event.claim:
-            return any(claim.key == event.claim for claim in request.requirements.claims)
+            return request.requirements.has_claim(event.claim)
         if event.old_requirements is not None:
             return bool(event.old_requirements.claims)
         return EventKind.ATTACH_LIMITS in event.kinds

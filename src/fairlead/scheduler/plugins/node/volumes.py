@@ -123,7 +123,7 @@ class VolumeBinding(Plugin):
 
     def helps(self, event: ClusterEvent, request: SchedulingRequest) -> bool:
         """Of the claims, the pod's own; of the volumes, those that are its claims' or nobody's."""
-        return not event.claim or any(pod_claim.key == event.claim for pod_claim in request.requirements.claims)
+        return not event.claim or request.requirements.has_claim(event.claim)
 
 
 def _bound(requirements: PodRequirements, snapshot: Snapshot) -> list[PersistentVolume | None]:
