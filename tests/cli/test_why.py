@@ -69,7 +69,48 @@ def test_each_group_of_nodes_says_what_refuses_and_what_would_help(dump: Path) -
 
 def test_what_lets_a_pod_go_nowhere_is_said_of_all_nodes(dump: Path) -> None:
     output = asked(dump, "claims")
-    assert '4 nodes  n1, n2, n3, n4\n    VolumeBinding: persistentvolumeclaim "missed" not found\n' in output + "\n"
+    assert (
+        '4 nodes  n1, n2, n3, n4\n    VolumeRestrictions: persistentvolumeclaim "missed" not found\n' in output + "\n"
+    )
+
+
+def test_volumes_that_keep_a_pod_from_nodes_say_what_would_help(tmp_path: Path) -> None:
+    zone, driver = "topology.kubernetes.io/zone", "disks.example.com"
+    objects = [of_kind("Namespace", {"metadata": {"name": "default"}})]
+    objects += [of_kind("Node", node_obj(name, labels={zone: name})) for name in ("a", "b")]
+    drivers = [{"name": driver, "nodeID": "a", "topologyKeys": None, "allocatable": {"count": 1}}]
+    csi_node = of_kind("CSINode", {"metadata": {"name": "a"}, "spec": {"drivers": drivers}})
+    objects.append(csi_node | {"apiVersion": "storage.k8s.io/v1"})
+    for name, mode, labels in (
+        ("alone", "ReadWriteOncePod", {}),
+        ("far", "ReadWriteOnce", {zone: "c__d"}),
+        ("near", "ReadWriteOnce", {zone: "a"}),
+    ):
+        common = {"accessModes": [mode], "storageClassName": ""}
+        bound = {"pv.kubernetes.io/bind-completed": "yes"}
+        meta = {"name": name, "namespace": "default", "annotations": bound}
+        spec = common | {"volumeName": name, "resources": {"requests": {"storage": "1Gi"}}}
+        objects.append(of_kind("PersistentVolumeClaim", {"metadata": meta, "spec": spec, "status": {"phase": "Bound"}}))
+        reference = {"kind": "PersistentVolumeClaim", "namespace": "default", "name": name}
+        spec = common | {"capacity": {"storage": "1Gi"}, "claimRef": reference}
+        spec["csi"] = {"driver": driver, "volumeHandle": name}
+        objects.append(of_kind("PersistentVolume", {"metadata": {"name": name, "labels": labels}, "spec": spec}))
+    for pod, claim, more in (
+        ("first", "alone", {"nodeName": "a"}),
+        ("same", "alone", {}),
+        ("away", "far", {}),
+        ("full", "near", {}),
+    ):
+        volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": claim}}]
+        obj = pod_obj(pod, volumes=volumes)
+        obj["spec"] |= more
+        objects.append(of_kind("Pod", obj))
+    file = tmp_path / "dump.yaml"
+    file.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": objects}))
+    assert "would help: the end of default/first" in asked(file, "same")
+    assert f"would help: a node with {zone}=c or d" in asked(file, "away")
+    limit = f"({driver}: wants 1, a node can have 1 in all)"
+    assert f"would help: fewer volumes on one of these nodes {limit}" in asked(file, "full")
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from fairlead.scheduler.profile_runtime import ProfileRuntime
 from fairlead.scheduler.requirements import PodRequirements
 from fairlead.scheduler.scheduling_request import SchedulingRequest
 from fairlead.scheduler.snapshot import Snapshot
+from fairlead.scheduler.volume_notes import about_limits, about_users, about_zones
 
 
 @dataclass(slots=True)
@@ -228,5 +229,8 @@ _HELP: Final[Mapping[str, Callable[[PodRequirements, Snapshot, list[str]], str]]
     "NodePorts": _about_ports,
     "InterPodAffinity": lambda *_: "other pods near by, or fewer, as its affinity terms want it",
     "PodTopologySpread": lambda *_: "room in the domains that have fewer of these pods",
+    "VolumeRestrictions": about_users,
+    "NodeVolumeLimits": about_limits,
+    "VolumeZone": about_zones,
     "VolumeBinding": lambda *_: "a volume that these nodes can reach",
 }

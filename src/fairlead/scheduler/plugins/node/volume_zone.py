@@ -78,9 +78,14 @@ def _missing(claim: PersistentVolumeClaim, snapshot: Snapshot) -> str | None:
 def _within(volume: PersistentVolume, snapshot: Snapshot, rows: Rows) -> Mask:
     """The rows whose zone and region are among those of the volume."""
     mask = np.ones(len(rows), dtype=np.bool_)
-    for label, current in _LABELS.items():
-        zones = [zone.strip() for zone in volume.metadata.labels.get(label, "").split(_SEPARATOR)]
-        if all(zones):  # else the volume has no such label, or none that makes sense
-            is_without = snapshot.labels(label).codes[rows] < 0
-            mask &= has_label(snapshot, rows, label, zones) | (is_without & has_label(snapshot, rows, current, zones))
+    for label, zones in zones_of(volume).items():
+        is_without, current = snapshot.labels(label).codes[rows] < 0, _LABELS[label]
+        mask &= has_label(snapshot, rows, label, zones) | (is_without & has_label(snapshot, rows, current, zones))
     return mask
+
+
+def zones_of(volume: PersistentVolume) -> dict[str, list[str]]:
+    """The zones, and the regions, that its labels name, by label; a label that makes no sense says nothing."""
+    labels = volume.metadata.labels
+    found = {label: [zone.strip() for zone in labels.get(label, "").split(_SEPARATOR)] for label in _LABELS}
+    return {label: zones for label, zones in found.items() if all(zones)}
