@@ -13,10 +13,10 @@ from fairlead.api.claims import PersistentVolume, PersistentVolumeClaim, Storage
 from fairlead.api.disks import Disk, clash
 from fairlead.api.encoded import encoded
 from fairlead.api.scheduling import Pod
+from fairlead.scheduler.facts.volume_uses import VolumeUses
 from fairlead.scheduler.framework import ClusterEvent, EventKind, Nominate
 from fairlead.scheduler.plugins.node.volume_limits import NodeVolumeLimits
 from fairlead.scheduler.plugins.node.volume_restrictions import VolumeRestrictions
-from fairlead.scheduler.volume_uses import VolumeUses
 from tests.scheduler.scheduler_world import Cluster, node, pod
 
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"

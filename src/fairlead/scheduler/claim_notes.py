@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fairlead.api.binding import NO_PROVISIONER, is_kept_for
 from fairlead.api.claims import PersistentVolumeClaim, StorageClass
+from fairlead.scheduler.facts.volumes import Volumes
 from fairlead.scheduler.requirements import PodRequirements
-from fairlead.scheduler.volumes import Volumes
 
 
 def claim_waits(requirements: PodRequirements, volumes: Volumes) -> list[str]:

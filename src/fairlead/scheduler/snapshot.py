@@ -23,18 +23,18 @@ from fairlead.api.host_ports import HostPort
 from fairlead.api.quantity import parse
 from fairlead.api.scheduling import Node, Pod
 from fairlead.api.taints import Taint
-from fairlead.scheduler.attach_limits import AttachLimits
-from fairlead.scheduler.budgets import Budgets
 from fairlead.scheduler.columns import Amounts, Codes, Ints, Journal, Mask, Rows, grown
-from fairlead.scheduler.images import Images
-from fairlead.scheduler.least_priorities import LeastPriorities
-from fairlead.scheduler.owners import Owners
-from fairlead.scheduler.pod_index import PodIndex
+from fairlead.scheduler.facts.attach_limits import AttachLimits
+from fairlead.scheduler.facts.budgets import Budgets
+from fairlead.scheduler.facts.images import Images
+from fairlead.scheduler.facts.least_priorities import LeastPriorities
+from fairlead.scheduler.facts.owners import Owners
+from fairlead.scheduler.facts.pod_index import PodIndex
+from fairlead.scheduler.facts.ports import UsedPorts
+from fairlead.scheduler.facts.volume_uses import VolumeUses
+from fairlead.scheduler.facts.volumes import Volumes
 from fairlead.scheduler.pod_relations import PodRelations
-from fairlead.scheduler.ports import UsedPorts
 from fairlead.scheduler.requirements import PodRequirements, amount_of, is_counted
-from fairlead.scheduler.volume_uses import VolumeUses
-from fairlead.scheduler.volumes import Volumes
 
 FIRST_SIZE = 64
 

@@ -20,9 +20,9 @@ from fairlead.api.meta import Object
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.scheduling import Pod
+from fairlead.scheduler.facts.volumes import ClaimPlan
 from fairlead.scheduler.framework import Handle, PluginError
 from fairlead.scheduler.plugins.node.volume_choice import reached_from
-from fairlead.scheduler.volumes import ClaimPlan
 
 
 class NotBound(PluginError):

@@ -16,9 +16,9 @@ from fairlead.api.binding import NO_PROVISIONER, may_have, offers_access
 from fairlead.api.claims import PersistentVolume, PersistentVolumeClaim, TopologyTerm
 from fairlead.api.quantity import Quantity
 from fairlead.scheduler.columns import Mask, Rows
+from fairlead.scheduler.facts.volumes import ClaimPlan
 from fairlead.scheduler.plugins.node.affinity import any_term, has_label
 from fairlead.scheduler.snapshot import Snapshot
-from fairlead.scheduler.volumes import ClaimPlan
 
 
 @dataclass(slots=True)

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from fairlead.scheduler.columns import Mask, Rows
+from fairlead.scheduler.facts.volumes import Attachable
 from fairlead.scheduler.framework import ClusterEvent, EventKind, Plugin, Reads
 from fairlead.scheduler.requirements import PodRequirements
 from fairlead.scheduler.scheduling_request import SchedulingRequest
 from fairlead.scheduler.snapshot import Snapshot
-from fairlead.scheduler.volumes import Attachable
 
 
 class NodeVolumeLimits(Plugin):

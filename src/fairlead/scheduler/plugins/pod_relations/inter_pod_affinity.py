@@ -16,8 +16,8 @@ from fairlead.api.scheduling import Node
 from fairlead.api.strict import check
 from fairlead.scheduler.arguments import Arguments
 from fairlead.scheduler.columns import Codes, Ints, Mask, Rows
+from fairlead.scheduler.facts.pod_index import AffinityKind, ExistingTerms
 from fairlead.scheduler.framework import MAX_NODE_SCORE, ClusterEvent, EventKind, PodRelationPlugin, Refusals
-from fairlead.scheduler.pod_index import AffinityKind, ExistingTerms
 from fairlead.scheduler.pod_relations import AffinityTerm, PodRelations
 from fairlead.scheduler.scheduling_request import SchedulingRequest
 from fairlead.scheduler.snapshot import Snapshot

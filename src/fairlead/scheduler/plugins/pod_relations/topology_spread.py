@@ -19,11 +19,11 @@ from fairlead.api.scheduling import Node, TopologySpreadConstraint
 from fairlead.api.strict import ConfigurationError, check
 from fairlead.scheduler.arguments import Arguments
 from fairlead.scheduler.columns import Ints, Mask, Rows, distinct_of
+from fairlead.scheduler.facts.owners import DefaultSelector
+from fairlead.scheduler.facts.pod_index import MatchCount
 from fairlead.scheduler.framework import MAX_NODE_SCORE, ClusterEvent, EventKind, PodRelationPlugin, Refusals
-from fairlead.scheduler.owners import DefaultSelector
 from fairlead.scheduler.plugins.node.affinity import eligible_rows
 from fairlead.scheduler.plugins.node.taints import admitted
-from fairlead.scheduler.pod_index import MatchCount
 from fairlead.scheduler.pod_relations import PodRelations
 from fairlead.scheduler.scheduling_request import SchedulingRequest
 from fairlead.scheduler.snapshot import Snapshot
