@@ -26,12 +26,12 @@ from fairlead.scheduler.columns import Ints, Mask, Rows
 from fairlead.scheduler.decide import Decider
 from fairlead.scheduler.diagnosis import Diagnosis, sentence
 from fairlead.scheduler.framework import Nominate, NoRoom
+from fairlead.scheduler.node_trials import NodeTrial, NodeTrials, node_trials, reads_others
 from fairlead.scheduler.plugins.default_preemption import EnoughCandidates
 from fairlead.scheduler.pod_relations import PodRelations
 from fairlead.scheduler.requirements import PodRequirements
 from fairlead.scheduler.scheduling_request import SchedulingRequest
 from fairlead.scheduler.snapshot import Placed
-from fairlead.scheduler.trials import Trial, Trials, reads_others, trials_of
 
 NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
 NO_VICTIMS: Final = "No preemption victims found for incoming pod"
@@ -142,7 +142,7 @@ class Preemptor:
             return _no_room(NEVER)
         if self._waits_for_victims(request, found):
             return _no_room(STILL_TERMINATING)
-        plans, trials = self._up_to_date(request), trials_of(request, self._decider)
+        plans, trials = self._up_to_date(request), node_trials(request, self._decider)
         rows = found.resolvable[~plans.is_known[found.resolvable]]
         has_nobody = self._snapshot.least_priorities.column[rows] >= request.priority
         plans.keep_nobody(rows[has_nobody])
@@ -196,7 +196,7 @@ class Preemptor:
             self._plans.put(key, found)
         return found
 
-    def _plan(self, request: SchedulingRequest, row: int, trials: Trials) -> PreemptionPlan | Counter[str]:
+    def _plan(self, request: SchedulingRequest, row: int, trials: NodeTrials) -> PreemptionPlan | Counter[str]:
         """Who would have to leave this node, where somebody is less important; or why even that would not help."""
         victims = [placed for placed in self._snapshot.pods_on(row) if placed.pod.priority < request.priority]
         nominated = self._decider.nominations.against(request, self._snapshot.names[row])
@@ -243,7 +243,7 @@ def _from_anywhere(rows: Rows, most: int) -> Rows:
     return np.roll(rows, rng.source().randrange(len(rows))) if len(rows) > most else rows
 
 
-def _staying_out(victims: Iterable[Placed], trial: Trial) -> list[Placed]:
+def _staying_out(victims: Iterable[Placed], trial: NodeTrial) -> list[Placed]:
     """Of those that may come back, in this order, who cannot."""
     found = []
     for victim in victims:

@@ -18,7 +18,7 @@ from fairlead.scheduler.scheduling_request import SchedulingRequest
 from fairlead.scheduler.snapshot import Placed, Snapshot
 
 
-class Trial(AbstractContextManager["Trial"], Protocol):
+class NodeTrial(AbstractContextManager["NodeTrial"], Protocol):
     """Of one node, as it is when the `with` block begins and again when it ends."""
 
     def leave(self, placed: Placed) -> None: ...
@@ -35,23 +35,23 @@ class Trial(AbstractContextManager["Trial"], Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Trials:
+class NodeTrials:
     """Of one pod, on any node."""
 
-    of: Callable[[int, Sequence[Placed]], Trial]  # on that row, to which these pods are nominated
+    of: Callable[[int, Sequence[Placed]], NodeTrial]  # on that row, to which these pods are nominated
     #: Whether every filter is asked, again and again.
     is_slow: bool
 
 
-def trials_of(request: SchedulingRequest, decider: Decider) -> Trials:
+def node_trials(request: SchedulingRequest, decider: Decider) -> NodeTrials:
     """By arithmetic, where NodeResourcesFit alone looks at the pods of the node."""
     filters, snapshot = decider.filters_of(request.requirements), decider.snapshot
     readers = [plugin for plugin in filters if (Reads.PODS | Reads.CLUSTER | Reads.AMOUNTS) & plugin.reads]
     if len(readers) == 1 and isinstance(fit := readers[0], NodeResourcesFit) and not reads_others(request, decider):
         wanted = fit.demands(request.requirements)
-        return Trials(lambda row, nominated: ByAmounts(snapshot, row, wanted, nominated), is_slow=False)
+        return NodeTrials(lambda row, nominated: ByAmounts(snapshot, row, wanted, nominated), is_slow=False)
     dry_run = decider.dry_run(request)
-    return Trials(lambda row, nominated: ByAsking(dry_run, row, nominated), is_slow=True)
+    return NodeTrials(lambda row, nominated: ByAsking(dry_run, row, nominated), is_slow=True)
 
 
 def reads_others(request: SchedulingRequest, decider: Decider) -> bool:
