@@ -184,6 +184,16 @@ def test_a_failure_policy_can_end_the_job_or_overlook_the_failure() -> None:
     running(test)
 
 
+def test_a_failure_policy_without_rules_is_none() -> None:
+    async def test(cluster: Cluster) -> None:
+        await job(cluster, podFailurePolicy={}, backoffLimit=0)
+        [pod] = await pods(cluster)
+        await ends(cluster, pod, "Failed", 1)
+        assert conditions(await status(cluster))["Failed"][0] == "BackoffLimitExceeded"
+
+    running(test)
+
+
 def test_a_success_policy_ends_the_job_early() -> None:
     async def test(cluster: Cluster) -> None:
         policy = {"rules": [{"succeededIndexes": "0"}]}

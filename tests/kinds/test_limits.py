@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj
 from fairlead.api.quantity import parse
-from tests.kinds.kind_world import born, made, status_refusals, updated
+from tests.kinds.kind_world import born, made, status_refusals, strategy_of, updated
+from tests.work import growth
 
 AMOUNTS = st.dictionaries(
     st.sampled_from(["cpu", "memory"]), st.integers(1, 64).map(lambda number: f"{number}Mi"), max_size=2
@@ -145,3 +147,23 @@ def test_value_and_policy_of_a_priority_class_stay() -> None:
         "value: Forbidden: may not be changed in an update.",
         'preemptionPolicy: Invalid value: "Never": field is immutable',
     ]
+
+
+class Compared(str):
+    """A text whose comparisons count as calls."""
+
+    __slots__ = ()
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return str.__eq__(self, other)
+
+
+def test_thousands_of_actions_of_a_policy_binding_are_looked_at_once() -> None:
+    strategy = strategy_of("ValidatingAdmissionPolicyBinding")
+
+    def validate(count: int) -> None:
+        actions = [Compared(f"Action{number}") for number in range(count)]
+        strategy.validate({"spec": {"policyName": "p", "validationActions": actions}}, Errors())
+
+    assert growth(validate, 200) < 2.5

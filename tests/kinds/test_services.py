@@ -189,6 +189,14 @@ def test_three_addresses_are_one_too_many_and_that_is_all() -> None:
     ]
 
 
+def test_of_thousands_of_addresses_and_families_few_are_told_of() -> None:
+    many = [f"10.0.{index}" for index in range(1000)]
+    for field, values in (("clusterIPs", many), ("ipFamilies", ["IPv4"] * 1000)):
+        with pytest.raises(Invalid) as refused:
+            service(ServiceAddresses(), clusterIP="10.0.0", **{field: values})
+        assert len(refused.value.causes) < 20
+
+
 def test_labels_of_a_changed_service_are_looked_at_three_times() -> None:
     _, found = updated(service(ServiceAddresses()), lambda obj: obj["metadata"].update(labels={"a": "!"}))
     assert len(found) == 3

@@ -88,6 +88,30 @@ DRIVERS: list[tuple[str, Obj, list[str]]] = [
         {"driverName": ""},
         ["driverName: Required value", "parameters: Required value: must contain at least one key/value pair"],
     ),
+    (
+        "StorageClass",
+        {
+            "provisioner": "p",
+            "parameters": {"": "x"},
+            "allowedTopologies": [
+                {"matchLabelExpressions": [{"key": "zone", "values": ["a", "b"]}]},
+                {"matchLabelExpressions": [{"key": "zone", "values": ["b", "a"]}]},
+                {
+                    "matchLabelExpressions": [
+                        {"key": "k", "values": ["a", "a"]},
+                        {"key": "k"},
+                    ]
+                },
+            ],
+        },
+        [
+            'parameters: Invalid value: "": field can not be empty.',
+            'allowedTopologies[1].matchLabelExpressions: Duplicate value: ""',
+            'allowedTopologies[2].matchLabelExpressions[0].values[1]: Duplicate value: "a"',
+            "allowedTopologies[2].matchLabelExpressions[1].values: Required value",
+            'allowedTopologies[2].matchLabelExpressions[1].key: Duplicate value: "k"',
+        ],
+    ),
     ("IngressClass", {"spec": {}}, ["spec.controller: Required value"]),
     (
         "IngressClass",

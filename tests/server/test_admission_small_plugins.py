@@ -329,6 +329,13 @@ def test_a_claim_without_class_gets_the_youngest_default() -> None:
     assert admit(plugin, creation(claim(storageClassName=""), CLAIMS))["spec"]["storageClassName"] == ""
 
 
+def test_a_class_with_a_topology_of_no_values_keeps_no_claim_from_being_made() -> None:
+    topology = {"matchLabelExpressions": [{"key": "zone", "values": None}]}
+    odd = storage_class("odd", "2026-01-01T00:00:00Z", allowedTopologies=[topology])
+    plugin = DefaultStorageClass(World().put("storageclasses.storage.k8s.io", odd).dependencies)
+    assert admit(plugin, creation(claim(), CLAIMS))["spec"]["storageClassName"] == "odd"
+
+
 def test_a_claim_is_protected_while_in_use() -> None:
     found = admit(StorageObjectInUseProtection(World().dependencies), creation(claim(), CLAIMS))
     assert found["metadata"]["finalizers"] == ["kubernetes.io/pvc-protection"]

@@ -144,7 +144,7 @@ class PersistentVolume(Object):
 
 class TopologyRequirement(View):
     key: str
-    values: tuple[str, ...] = ()
+    values: tuple[str, ...] | None = None
 
 
 class TopologyTerm(View):

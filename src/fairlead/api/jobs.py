@@ -32,7 +32,7 @@ class FailureRule(View):
 
 
 class FailurePolicy(View):
-    rules: tuple[FailureRule, ...] = ()
+    rules: tuple[FailureRule, ...] | None = None
 
 
 class SuccessRule(View):

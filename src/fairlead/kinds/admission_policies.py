@@ -259,12 +259,14 @@ class ValidatingAdmissionPolicyBindingStrategy(AdmissionPolicyBindingStrategy):
 def _validate_actions(actions: Sequence[str], errors: Errors) -> None:
     if not actions:
         errors.required("spec.validationActions", "at least one validation action is required")
+    seen: set[str] = set()
     for index, action in enumerate(actions):
         if action not in _ACTIONS:
             errors.not_supported(f"spec.validationActions[{index}]", action, _ACTIONS)
-        if action in actions[:index]:
+        if action in seen:
             errors.duplicate(f"spec.validationActions[{index}]", action)
-    if {"Deny", "Warn"} <= set(actions):
+        seen.add(action)
+    if {"Deny", "Warn"} <= seen:
         text = "must not contain both Deny and Warn (repeating the same validation failure information in the API "
         errors.invalid("spec.validationActions", list(actions), f"{text}response and headers serves no purpose)")
 

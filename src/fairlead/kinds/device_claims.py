@@ -21,11 +21,10 @@ from fairlead.kinds.device_names import (
     validate_count,
     validate_fully_qualified_name,
     validate_pool_name,
-    validate_unique,
 )
 from fairlead.kinds.device_selectors import are_bounded, validate_selectors
 from fairlead.kinds.podspec.affinity import validate_node_selector
-from fairlead.kinds.rules import check, validate_conditions, validate_unchanged
+from fairlead.kinds.rules import check, validate_conditions, validate_unchanged, validate_unique
 from fairlead.kinds.storage_drivers import validate_driver_name
 
 EXACT_COUNT: Final = "ExactCount"

@@ -6,13 +6,13 @@ Source: pkg/apis/resource/{types.go,validation} (1.36).
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Sized
+from collections.abc import Sized
 from typing import Final
 
 from fairlead.api import names
 from fairlead.api.fields import Errors, Word
 from fairlead.api.objects import Obj
-from fairlead.kinds.rules import check
+from fairlead.kinds.rules import check, validate_unique
 from fairlead.kinds.storage_drivers import validate_driver_name
 
 #: Characters of the parts of `domain/id`, and of an attribute's text.
@@ -43,14 +43,6 @@ def validate_count(found: Sized, most: int, path: str, errors: Errors) -> bool:
     if len(found) > most:
         errors.too_many(path, len(found), most)
     return len(found) <= most
-
-
-def validate_unique(keys: Iterable[Hashable], path: str, errors: Errors) -> None:
-    seen: set[Hashable] = set()
-    for index, key in enumerate(keys):
-        if key in seen:
-            errors.duplicate(f"{path}[{index}]", key)
-        seen.add(key)
 
 
 def validate_pool_name(name: str, path: str, errors: Errors) -> None:

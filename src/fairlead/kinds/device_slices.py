@@ -21,10 +21,9 @@ from fairlead.kinds.device_names import (
     validate_count,
     validate_pool_name,
     validate_qualified_name,
-    validate_unique,
 )
 from fairlead.kinds.podspec.affinity import validate_node_selector
-from fairlead.kinds.rules import check, is_same
+from fairlead.kinds.rules import check, is_same, validate_unique
 from fairlead.kinds.storage_drivers import validate_driver_name
 
 _MOST_DEVICES: Final = 128

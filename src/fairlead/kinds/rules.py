@@ -7,7 +7,7 @@ k8s.io/apimachinery/pkg/apis/meta/v1/validation (1.36).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 from fairlead.api import names
@@ -69,6 +69,14 @@ def validate_not_decremented(status: Obj, old: Obj, field: str, path: str, error
     value, before = status.get(field), old.get(field)
     if before is not None and (value is None or value < before):
         errors.invalid(f"{path}.{field}", value or 0, "cannot be decremented")
+
+
+def validate_unique(keys: Iterable[Hashable], path: str, errors: Errors) -> None:
+    seen: set[Hashable] = set()
+    for index, key in enumerate(keys):
+        if key in seen:
+            errors.duplicate(f"{path}[{index}]", key)
+        seen.add(key)
 
 
 def validate_protocol(protocol: str, path: str, errors: Errors) -> None:

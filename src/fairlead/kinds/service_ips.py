@@ -18,6 +18,9 @@ IP_FAMILY_POLICIES: Final = (PREFER_DUAL, REQUIRE_DUAL, SINGLE)
 
 _ONCE_SET: Final = "may not change once set"
 
+#: Two may be right. Of thousands, each is not told of.
+_MOST_TOLD: Final = 16
+
 Spec = Mapping[str, Any]
 
 
@@ -27,7 +30,7 @@ def validate_address_fields(spec: Spec, old: Spec, errors: Errors) -> None:
     ips, families = spec.get("clusterIPs") or [], spec.get("ipFamilies") or []
     _validate_both_spellings(spec.get("clusterIP", ""), ips, errors)
     seen: set[str] = set()
-    for index, family in enumerate(families):
+    for index, family in enumerate(families[:_MOST_TOLD]):
         if family not in FAMILIES:
             errors.not_supported(f"spec.ipFamilies[{index}]", family, FAMILIES)
         if family in seen:
@@ -38,6 +41,7 @@ def validate_address_fields(spec: Spec, old: Spec, errors: Errors) -> None:
         errors.not_supported("spec.ipFamilyPolicy", policy, IP_FAMILY_POLICIES)
     if not _validate_ips(ips, old.get("clusterIPs") or (), errors):
         return
+    ips = ips[:_MOST_TOLD]
     if len(ips) > 1 and len({family_of(ip) for ip in ips}) < 2:
         errors.invalid("spec.clusterIPs", ips, "may specify no more than one IP for each IP family")
     if not is_headless(dict(spec)):
@@ -60,7 +64,7 @@ def _validate_both_spellings(first: str, ips: list[str], errors: Errors) -> None
 def _validate_ips(ips: list[str], existing: list[str] | tuple[str, ...], errors: Errors) -> bool:
     """Each address for itself; False if one of them is so wrong that no more can be said about all."""
     before = errors.added
-    for index, ip in enumerate(ips):
+    for index, ip in enumerate(ips[:_MOST_TOLD]):
         if index == 0 and ip == HEADLESS:
             if len(ips) > 1:
                 errors.invalid("spec.clusterIPs", ips, "'None' must be the first and only value")

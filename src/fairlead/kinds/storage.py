@@ -6,6 +6,7 @@ Sources: `ValidatePersistentVolumeClaim*` of pkg/apis/core/validation, pkg/api/p
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from fairlead.api import names
@@ -18,7 +19,8 @@ from fairlead.kinds.podspec.claim_template import validate_claim_spec
 from fairlead.kinds.podspec.differences import difference
 from fairlead.kinds.podspec.warnings import claim_warnings
 from fairlead.kinds.resource_names import in_order, round_up, validate_basic_amount
-from fairlead.kinds.rules import check, validate_unchanged
+from fairlead.kinds.rules import check, validate_unchanged, validate_unique
+from fairlead.kinds.storage_drivers import validate_parameters
 from fairlead.kinds.strategy import MetaCheck, Strategy
 
 _RESIZE_STATES: Final = (
@@ -198,6 +200,8 @@ class StorageClassStrategy(Strategy):
             errors.not_supported("reclaimPolicy", obj["reclaimPolicy"], ("Delete", "Retain"))
         if obj["volumeBindingMode"] not in BINDING_MODES:
             errors.not_supported("volumeBindingMode", obj["volumeBindingMode"], BINDING_MODES)
+        validate_parameters(obj.get("parameters") or {}, errors)
+        _validate_topologies(obj.get("allowedTopologies") or (), errors)
 
     def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
         if (obj.get("parameters") or {}) != (old.get("parameters") or {}):
@@ -206,3 +210,28 @@ class StorageClassStrategy(Strategy):
             if obj[field] != old[field]:
                 errors.forbidden(field, f"updates to {field} are forbidden.")
         validate_unchanged(obj["volumeBindingMode"], old["volumeBindingMode"], "volumeBindingMode", errors)
+
+
+def _validate_topologies(terms: Iterable[Obj], errors: Errors) -> None:
+    """Terms that ask for the same are told of once each, though Kubernetes repeats it for each that came before."""
+    seen: set[frozenset[tuple[str, frozenset[str]]]] = set()
+    for index, term in enumerate(terms):
+        path = f"allowedTopologies[{index}].matchLabelExpressions"
+        wanted = _validate_topology(term.get("matchLabelExpressions") or (), path, errors)
+        if wanted in seen:
+            errors.duplicate(path, "")
+        seen.add(wanted)
+
+
+def _validate_topology(requirements: Iterable[Obj], path: str, errors: Errors) -> frozenset[tuple[str, frozenset[str]]]:
+    wanted: dict[str, frozenset[str]] = {}
+    for index, requirement in enumerate(requirements):
+        here, key, values = f"{path}[{index}]", requirement["key"], requirement.get("values") or []
+        if not values:
+            errors.required(f"{here}.values")
+        validate_unique(values, f"{here}.values", errors)
+        check(errors, f"{here}.key", key, names.qualified_name)
+        if key in wanted:
+            errors.duplicate(f"{here}.key", key)
+        wanted[key] = frozenset(values)
+    return frozenset(wanted.items())

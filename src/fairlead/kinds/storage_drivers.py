@@ -5,6 +5,7 @@ Sources: pkg/apis/storage/{v1/defaults,validation}, `ValidateCSIDriverName` of p
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from fairlead.api import names
@@ -214,13 +215,7 @@ class VolumeAttributesClassStrategy(Strategy):
         else:
             for text in names.qualified_name(driver.lower()):
                 errors.invalid("driverName", driver, text)
-        if len(parameters) > _PARAMETERS_MAX:
-            errors.too_long("parameters", _PARAMETERS_MAX)
-            return
-        if "" in parameters:
-            errors.invalid("parameters", "", "field can not be empty.")
-        if sum(len(key.encode()) + len(value.encode()) for key, value in parameters.items()) > _PARAMETERS_BYTES:
-            errors.too_long("parameters", _PARAMETERS_BYTES)
+        validate_parameters(parameters, errors)
         if not parameters:
             errors.required("parameters", "must contain at least one key/value pair")
 
@@ -230,3 +225,14 @@ class VolumeAttributesClassStrategy(Strategy):
         if not is_same(obj.get("parameters"), old.get("parameters")):
             errors.forbidden("parameters", "updates to parameters are forbidden.")
         self.validate(obj, errors)
+
+
+def validate_parameters(parameters: Mapping[str, str], errors: Errors) -> None:
+    """What a class tells its driver."""
+    if len(parameters) > _PARAMETERS_MAX:
+        errors.too_long("parameters", _PARAMETERS_MAX)
+        return
+    if "" in parameters:
+        errors.invalid("parameters", "", "field can not be empty.")
+    if sum(len(key.encode()) + len(value.encode()) for key, value in parameters.items()) > _PARAMETERS_BYTES:
+        errors.too_long("parameters", _PARAMETERS_BYTES)

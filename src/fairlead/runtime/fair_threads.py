@@ -67,6 +67,9 @@ class FairThreads:
             else:
                 self._turn.give_back()
                 future.set_result(found)
+        # What the function raised refers to this frame: names kept here would keep it, and all that it had, from being
+        # freed until the next full collection.
+        del future, function
         with self._lock:
             has_more = bool(self._waiting[user])
             if not has_more:

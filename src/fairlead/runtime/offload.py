@@ -68,12 +68,17 @@ def on_loop(function: Callable[[], T]) -> T:
     if (loop := _here.loop) is None:
         return function()
     found: Future[T] = Future()
+    loop.call_soon_threadsafe(_settle, found, function)
+    try:
+        return found.result(_MOST_SECONDS)
+    finally:
+        del found  # an error refers to this frame, and would be kept by it
 
-    def call() -> None:
-        try:
-            found.set_result(function())
-        except BaseException as error:
-            found.set_exception(error)
 
-    loop.call_soon_threadsafe(call)
-    return found.result(_MOST_SECONDS)
+def _settle(future: Future[T], function: Callable[[], T]) -> None:
+    try:
+        future.set_result(function())
+    except BaseException as error:
+        future.set_exception(error)
+    finally:
+        del future  # as above

@@ -154,9 +154,9 @@ def _reachable(found: StorageClass, node: Node | None) -> Obj | None:
         expressions = []
         for requirement in term.match_label_expressions or ():
             here = node.metadata.labels.get(requirement.key) if node is not None else None
-            if node is not None and here not in requirement.values:
+            if node is not None and here not in (requirement.values or ()):
                 break
-            values = [here] if here is not None else list(requirement.values)
+            values = [here] if here is not None else list(requirement.values or ())
             expressions.append({"key": requirement.key, "operator": "In", "values": values})
         else:
             if expressions:

@@ -34,8 +34,8 @@ def has_failed(pod: Pod, job: Job) -> bool:
 
 def judged(pod: Pod, job: Job) -> Judgement:
     """The first rule that the failed pod matches decides; without one, it counts."""
-    rules = job.spec.pod_failure_policy.rules if job.spec.pod_failure_policy is not None else ()
-    for number, rule in enumerate(rules):
+    policy = job.spec.pod_failure_policy
+    for number, rule in enumerate((policy.rules if policy is not None else None) or ()):
         matched = _matched(pod, rule)
         if matched and not (rule.action == "FailIndex" and not job.limits_each_index):
             message = f"{matched} matching FailJob rule at index {number}" if rule.action == "FailJob" else ""

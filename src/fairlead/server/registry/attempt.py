@@ -45,7 +45,7 @@ _REPEATED_OWNERS = (
 class WriteAttempt:
     """The object that is being written, the stored object that it replaces, and the warnings for the client.
 
-    Used in a `with` statement, so that a refusal carries the warnings that came before it.
+    Used in a `with` statement: a refusal carries the warnings that came before it, and nothing is kept after the end.
     """
 
     __slots__ = (
@@ -99,6 +99,8 @@ class WriteAttempt:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         if isinstance(error, ApiError):
             error.warnings = self.warnings
+        if self.attributes is not None:  # which refer to each other: large objects would stay until a full collection
+            self.attributes.view = None
 
     def receive(self, sent: Obj) -> None:
         """Take what the client sent, in normal form and in the stored version."""

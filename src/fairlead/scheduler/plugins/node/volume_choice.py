@@ -122,6 +122,6 @@ def _within(terms: Sequence[TopologyTerm], snapshot: Snapshot, rows: Rows) -> Ma
     for term in terms:
         matching = np.full(len(rows), bool(term.match_label_expressions))
         for wanted in term.match_label_expressions or ():
-            matching &= has_label(snapshot, rows, wanted.key, wanted.values)
+            matching &= has_label(snapshot, rows, wanted.key, wanted.values or ())
         mask |= matching
     return mask
