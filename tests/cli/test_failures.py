@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import sqlite3
 from pathlib import Path
 
 import pytest
+import yaml
 from click.testing import CliRunner, Result
 
 from fairlead.cli.failures import Failure, explained
@@ -89,6 +91,39 @@ def test_a_file_that_makes_no_sense_is_told_with_its_object(
     found = invoke("simulate", option, str(path))
     assert (found.exit_code, message in found.output) == (2, True), found.output
     assert str(path) in found.output
+
+
+_LIST = """kind: List
+apiVersion: v1
+items:
+- {kind: Pod, apiVersion: v1, metadata: {name: fine}, spec: {containers: [{name: c, image: i}]}}
+- apiVersion: v1
+  kind: Pod
+  metadata:
+    name: broken
+    namespace: default
+  spec: {containers: []}
+"""
+
+
+@pytest.mark.parametrize("option", ["--import", "--pods-from"])
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (_LIST, 5),
+        (f"# mine\n{POD}---\n{_LIST}", 11),
+        (json.dumps(yaml.safe_load(_LIST), indent=4), 20),
+    ],
+)
+def test_an_object_that_cannot_be_stored_is_told_with_the_line_where_it_begins(
+    tmp_path: Path, option: str, text: str, line: int
+) -> None:
+    good, path = tmp_path / "good.yaml", tmp_path / "input.yaml"
+    good.write_text("kind: Namespace\napiVersion: v1\nmetadata: {name: broken}\n")
+    path.write_text(text)
+    found = invoke("simulate", "--import", str(good), option, str(path))
+    assert found.exit_code == 2
+    assert f"{path}, line {line}: Pod default/broken cannot be stored: spec.containers" in found.output
 
 
 def test_a_kubeconfig_is_not_written_over_a_file_of_another_kind(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from fairlead.api.objects import Obj
 from fairlead.api.references import Reference
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import WRITE, Api, PatchType, WriteOptions
-from fairlead.client.events import EventRecorder, Recorder, SeriesRecorder
+from fairlead.client.events import LONGEST_QUEUE, EventRecorder, Recorder, SeriesRecorder
 from fairlead.runtime.loops import run_virtual
 
 POD = Reference(kind="Pod", api_version="v1", namespace="n", name="p", uid="u")
@@ -147,6 +147,21 @@ def test_what_repeats_becomes_a_series_whose_final_count_is_written_when_it_has_
 
     [event] = record(SeriesRecorder, say).stored.values()
     assert event["series"] == {"count": 4, "lastObservedTime": "2026-01-01T00:00:00.000000Z"}
+
+
+def test_more_repeats_at_once_than_may_wait_to_be_written_are_all_counted() -> None:
+    async def say(recorder: Recorder) -> None:
+        for _ in range(2):
+            recorder.event(POD, NORMAL, "FailedScheduling", "no room", action="Scheduling")
+        await recorder.flushed()
+        for _ in range(2 * LONGEST_QUEUE):
+            recorder.event(POD, NORMAL, "FailedScheduling", "no room", action="Scheduling")
+        recorder.event(POD, NORMAL, "Scheduled", "to n1", action="Binding")
+        await recorder.flushed()
+        await asyncio.sleep(800)
+
+    first, last = record(SeriesRecorder, say).stored.values()
+    assert (first["series"]["count"], last["reason"]) == (2 * LONGEST_QUEUE + 2, "Scheduled")
 
 
 def test_a_series_that_goes_on_is_written_every_half_hour_also_after_a_long_silence() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,10 +11,11 @@ import pytest
 from fairlead.api.scheduling import Pod
 from fairlead.scheduler.cluster_events import node_changed
 from fairlead.scheduler.configuration import load
-from fairlead.scheduler.framework import EXTENDER, ClusterEvent, EventKind
+from fairlead.scheduler.framework import EXTENDER, ClusterEvent, EventKind, Plugin
 from fairlead.scheduler.pod_relations import relations_of
+from fairlead.scheduler.profile import Weighted
 from fairlead.scheduler.queue import QueuedPod, QueueState, SchedulingQueue
-from fairlead.scheduler.requirements import requirements_of
+from fairlead.scheduler.requirements import RequirementsCache, requirements_of
 from fairlead.scheduler.scheduling_request import SchedulingRequest
 from tests.scheduler.scheduler_world import node, pod
 
@@ -183,6 +185,45 @@ def test_a_pod_that_is_held_back_for_long_is_looked_at_twice_a_minute() -> None:
         line.queue.refused(line.pop(), FIT, now, backs_off=False)
         line.queue.tick(now)
         assert (line.queue.has_next, line.queue.next_tick(now)) == (False, due)
+
+
+def test_a_pod_whose_victims_are_leaving_is_looked_at_again_later_and_not_at_once() -> None:
+    line = Line()
+    line.add("w", now=100.0, cpu=2)
+    queued = line.pop()
+    queued.is_preempting = True
+    line.queue.refused(queued, FIT, now=100.0)
+    line.queue.tick(now=420.0)
+    assert (line.names(), line.queue.next_tick(now=420.0)) == ([], 450.0)
+    line.queue.preempted(queued, now=430.0)
+    assert line.names() == ["w"]
+
+
+@pytest.mark.parametrize(("refuser", "asked"), [("Hinting", 1), ("InterPodAffinity", 100)])
+def test_pods_with_labels_of_their_own_are_asked_about_once_unless_a_plugin_about_pods_refused_them(
+    refuser: str, asked: int
+) -> None:
+    """Each Job's pods have labels that no other pod has."""
+    hints: list[str] = []
+
+    class Hinting(Plugin):
+        name = "Hinting"
+        events = EventKind.POD_REMOVED
+
+        def helps(self, event: ClusterEvent, request: SchedulingRequest) -> bool:
+            hints.append(request.uid)
+            return False
+
+    profile = replace(PROFILE, plugins=(Weighted(Hinting()),))
+    queue, cache = SchedulingQueue(profile.events), RequirementsCache()
+    for number in range(100):
+        newcomer = pod(f"p-{number}", labels={"job": str(number)})
+        request = replace(task_of(newcomer), requirements=cache.of(newcomer))
+        queue.add(newcomer, request, profile, 100.0)
+    while (queued := queue.pop()) is not None:
+        queue.refused(queued, frozenset({"Hinting", refuser}), 100.0)
+    queue.on_cluster_event(ClusterEvent(EventKind.POD_REMOVED, old_requirements=requirements_of(pod())), 110.0)
+    assert len(hints) == asked
 
 
 @pytest.mark.parametrize("is_error", [False, True])

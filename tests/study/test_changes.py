@@ -247,6 +247,33 @@ def test_a_step_that_refers_to_nothing_is_refused_with_its_line(tmp_path: Path, 
     assert problem in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("kind", "patch", "problem"),
+    [
+        ("strategic", "{spec: {replicas: many, paused: false}}", "cannot convert string to int32"),
+        (
+            "strategic",
+            "{spec: {template: {spec: {containers: [{image: paused}]}}}}",
+            "an element of a list does not contain declared merge key: name",
+        ),
+        ("strategic", "{spec: {template: {$patch: paused, spec: {}}}}", "unknown patch type: paused"),
+        ("merge", "{spec: {replicas: many, paused: false}}", "json: cannot unmarshal string into Go struct field"),
+        ("json", "[{op: test, path: /spec/paused, value: 1}]", "testing value /spec/paused failed"),
+    ],
+)
+def test_why_a_patch_is_refused_is_a_sentence_that_does_not_quote_it(
+    tmp_path: Path, kind: str, patch: str, problem: str
+) -> None:
+    objects = [node("a"), *deployment("web", ["a"])]
+    step = f"- patch: {{kind: deployment, namespace: default, name: web, type: {kind}, patch: {patch}}}\n"
+    with pytest.raises(ChangeError) as refused:
+        played(objects, change(tmp_path, CHANGE + step))
+    said = str(refused.value)
+    assert f"the change of Deployment 'web' in namespace 'default' is refused: {problem}" in said
+    assert "map[" not in said
+    assert '{"' not in said
+
+
 def test_however_many_manifests_a_file_has_each_knows_its_line(tmp_path: Path) -> None:
     """3,000 took minutes when the whole file was taken apart for each."""
     manifest = "kind: ConfigMap\nmetadata: {name: c, annotations: [x]}\n"

@@ -179,4 +179,7 @@ class Pod(Object):
         return self.status.phase in FINISHED
 
     def condition(self, type_: str) -> Condition | None:
-        return next((condition for condition in self.status.conditions or () if condition.type == type_), None)
+        for condition in self.status.conditions or ():  # not a generator: asked at every refusal
+            if condition.type == type_:
+                return condition
+        return None

@@ -136,6 +136,11 @@ class Selector:
         """Whether it restricts nothing."""
         return not self.requirements and not self.selects_nothing
 
+    @property
+    def equalities(self) -> tuple[tuple[str, str], ...]:
+        """Labels that whatever is selected has, as far as they are written `key=value`: lets an index answer."""
+        return self._exact
+
     def matches(self, labels: Labels) -> bool:
         for key, value in self._exact:
             if labels.get(key) != value:

@@ -72,6 +72,7 @@ def _explanation(error: BaseException, dumps: Sequence[Path], ports: Mapping[str
     # the server takes its time to be loaded, and most commands have no other use for it
     from fairlead.server.codec.schemas import DefinitionsMissing
     from fairlead.server.registry.restore import Unrestorable
+    from fairlead.sim.dump_places import place_of
 
     match error:
         case DefinitionsMissing():
@@ -86,7 +87,7 @@ def _explanation(error: BaseException, dumps: Sequence[Path], ports: Mapping[str
                 "(fairlead snapshot restore)."
             )
         case Unrestorable():
-            return WrongUsage(f"--import {', '.join(map(str, dumps))}: {error}")
+            return WrongUsage(f"--import {place_of(error.about, dumps)}: {error}")
         case Unreachable():
             return Failure(
                 f"cannot reach {error.server}: {error.why}. Does it run (fairlead up)? "

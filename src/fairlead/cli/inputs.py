@@ -18,6 +18,7 @@ from fairlead.server.admission.configuration import load as load_admission_confi
 from fairlead.server.assembly import builtin_catalogue
 from fairlead.server.registry.restore import Restored, Unrestorable, check
 from fairlead.sim import manifests, openb
+from fairlead.sim.dump_places import place_of
 from fairlead.sim.nodes import NodeShape, kubelet_nodes
 from fairlead.sim.openb import Arrival
 from fairlead.sim.workloads import generators
@@ -130,7 +131,7 @@ def _check(path: Path, objects: Iterable[Obj]) -> None:
         try:
             check(catalogue, known)
         except Unrestorable as error:
-            raise ValueError(f"{path}: {error}") from None
+            raise ValueError(f"{place_of(obj, [path])}: {error}") from None
 
 
 def _check_names(path: Path, nodes: Iterable[Obj]) -> None:

@@ -241,6 +241,37 @@ class SeriesRecorder(Recorder):
             group.create_task(super().run(), name=f"events of {self._component}")
             group.create_task(self._tend(), name=f"event series of {self._component}")
 
+    def event(
+        self,
+        obj: Object | Reference,
+        type_: str,
+        reason: str,
+        message: str,
+        *,
+        action: str = "",
+        related: Object | Reference | None = None,
+        component: str = "",
+        host: str = "",
+        annotations: Mapping[str, str] | None = None,
+    ) -> None:
+        regarding, about = _as_reference(obj), None if related is None else _as_reference(related)
+        series = self._seen.get((regarding, about, type_, reason, action))
+        if series is not None and series.count > 1:  # `_tend` will write it: of thousands that wait there are many
+            series.count += 1
+            series.last = clock.now()
+            return
+        super().event(
+            regarding,
+            type_,
+            reason,
+            message,
+            action=action,
+            related=about,
+            component=component,
+            host=host,
+            annotations=annotations,
+        )
+
     async def _record(self, record: EventRecord) -> None:
         key = (record.regarding, record.related, record.type, record.reason, record.action)
         series = self._seen.get(key)
@@ -251,7 +282,7 @@ class SeriesRecorder(Recorder):
             await self._write(event)
             return
         series.count += 1
-        series.last = record.at
+        series.last = max(series.last, record.at)
         if series.count == 2:  # later ones are written by `_tend`
             await self._write_series(series)
 

@@ -70,6 +70,12 @@ class KnownRefusal:
 
     found: Diagnosis
     outcome: NoRoom
+    #: What people read.
+    message: str
+
+    @classmethod
+    def of(cls, found: Diagnosis, outcome: NoRoom) -> KnownRefusal:
+        return cls(found, outcome, found.text(outcome.message))
 
 
 def sentence(reasons: Counter[str]) -> str:

@@ -10,8 +10,7 @@ from __future__ import annotations
 from fairlead.api.scheduling import Pod
 from fairlead.scheduler.answers import RefusalKey
 from fairlead.scheduler.decide import Decider
-from fairlead.scheduler.diagnosis import Diagnosis, KnownRefusal
-from fairlead.scheduler.framework import Nominate, NoRoom
+from fairlead.scheduler.diagnosis import KnownRefusal
 from fairlead.scheduler.profile import Profile
 from fairlead.scheduler.scheduling_request import SchedulingRequest
 
@@ -32,13 +31,13 @@ class KnownRefusals:
             return None
         return answers.refusals.get(self._key(pod, request))
 
-    def keep(self, pod: Pod, request: SchedulingRequest, found: Diagnosis, outcome: Nominate | NoRoom) -> None:
+    def keep(self, pod: Pod, request: SchedulingRequest, refusal: KnownRefusal) -> None:
         """This came of trying the pod."""
-        if not self._can_repeat or isinstance(outcome, Nominate) or not self._is_like_others(request):
+        if not self._can_repeat or not self._is_like_others(request):
             return
         answers = self._decider.known_answers(request.requirements)
         if answers is not None:
-            answers.refusals[self._key(pod, request)] = KnownRefusal(found, outcome)
+            answers.refusals[self._key(pod, request)] = refusal
 
     def _is_like_others(self, request: SchedulingRequest) -> bool:
         """Nothing about it matters but what it requires, and how important it is."""

@@ -14,7 +14,7 @@ from fairlead.scheduler.binding import Binder, BindingFailure
 from fairlead.scheduler.cluster_events import removed
 from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.decide import Chosen
-from fairlead.scheduler.diagnosis import Diagnosis
+from fairlead.scheduler.diagnosis import Diagnosis, KnownRefusal
 from fairlead.scheduler.framework import Handle, Nominate, NoRoom
 from fairlead.scheduler.queue import QueuedPod, SchedulingQueue
 from fairlead.scheduler.quota_gate import QuotaWaitQueue
@@ -115,19 +115,26 @@ class Outcomes:
 
     def refused(self, queued: QueuedPod, found: Diagnosis, outcome: Nominate | NoRoom) -> None:
         """No node will do. Nominate the pod where room can be made, or say that there is none."""
-        nominated = None
-        if self.metrics is not None:
-            self.metrics.preempted(len(outcome.victims) if isinstance(outcome, Nominate) else 0)
-        if isinstance(outcome, Nominate):
-            message = found.text("")
-            self._make_room(queued, outcome)
-            nominated = outcome.node
-        else:
-            message = found.text(outcome.message)
-            if outcome.clears_nomination:
-                self._nominate(queued, nominated := "")
+        if isinstance(outcome, NoRoom):
+            self.no_room(queued, KnownRefusal.of(found, outcome))
+            return
+        self._tried_preemption(len(outcome.victims))
+        self._make_room(queued, outcome)
         self.put_back(queued, found.plugins)
-        self.report_refusal(queued, message, nominated)
+        self.report_refusal(queued, found.text(""), outcome.node)
+
+    def no_room(self, queued: QueuedPod, refusal: KnownRefusal) -> None:
+        """No node will do, and nobody can make room."""
+        self._tried_preemption(0)
+        nominated = None
+        if refusal.outcome.clears_nomination:
+            self._nominate(queued, nominated := "")
+        self.put_back(queued, refusal.found.plugins)
+        self.report_refusal(queued, refusal.message, nominated)
+
+    def _tried_preemption(self, victims: int) -> None:
+        if self.metrics is not None:
+            self.metrics.preempted(victims)
 
     def put_back(self, queued: QueuedPod, plugins: frozenset[str]) -> None:
         """The pod waits for what may help with these plugins; for its back-off alone, if none of them refused it."""

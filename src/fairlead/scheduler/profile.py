@@ -76,6 +76,11 @@ class Profile:
         return tuple(place for place in self.relations if place.scores)
 
     @cached_property
+    def relation_names(self) -> frozenset[str]:
+        """The plugins about other pods."""
+        return frozenset(place.plugin.name for place in self.relations)
+
+    @cached_property
     def events(self) -> EventKind:
         """The changes that may help with any of the plugins."""
         found = NO_EVENT

@@ -20,7 +20,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import IntEnum, auto
-from typing import Final
+from typing import Final, TypeVar
 
 from fairlead.api.scheduling import Pod
 from fairlead.scheduler.framework import EXTENDER, ClusterEvent, EventKind
@@ -39,8 +39,9 @@ ATTEMPT_FAILED: Final = "ScheduleAttemptFailure"
 BACKOFF_OVER: Final = "BackoffComplete"
 OVERDUE: Final = "UnschedulableTimeout"
 ACTIVATED: Final = "ForceActivate"
-#: Requirements, relations, profile and who refused: what a hint depends on.
-_HintKey = tuple[PodRequirements, PodRelations, str, frozenset[str]]
+#: Requirements, relations (where a plugin about other pods refused), profile and who refused: what a hint depends on.
+_HintKey = tuple[PodRequirements, PodRelations | None, str, frozenset[str]]
+_Group = TypeVar("_Group", _HintKey, float)
 #: So many void entries more than others may a heap have before they are dropped.
 _MOST_VOID: Final = 16
 #: The clock may be this early when a timer fires.
@@ -118,9 +119,10 @@ class SchedulingQueue:
             QueueState.ACTIVE: [],
             QueueState.BACKOFF: [],
             QueueState.ERROR: [],
-            QueueState.UNSCHEDULABLE: [],
         }
         self._unschedulable: dict[_HintKey, dict[str, QueuedPod]] = {}
+        #: The same pods by when they are overdue: on few different times, as upstream looks for them now and then.
+        self._overdue: dict[float, dict[str, QueuedPod]] = {}
         self._in_flight: dict[str, InFlight] = {}
         self._number = 0
         self._counts = dict.fromkeys(QueueState, 0)
@@ -267,9 +269,10 @@ class SchedulingQueue:
                 in_flight.changes.append(event)
         for pods in list(self._unschedulable.values()):
             if _is_helped(event, next(iter(pods.values()))):
+                label = event.label
                 for queued in list(pods.values()):
                     if most_important is None or queued.pod.priority <= most_important:
-                        self._try_again(queued, now, event.label)
+                        self._try_again(queued, now, label)
 
     def activate(self, key: str, now: float) -> None:
         """Something that no plugin speaks of may have helped this pod."""
@@ -283,17 +286,19 @@ class SchedulingQueue:
             while (queued := self._first(state)) is not None and not _is_backing_off(queued, now):
                 heapq.heappop(self._heaps[state])
                 self._put(queued, QueueState.ACTIVE, BACKOFF_OVER)
-        while (queued := self._first(QueueState.UNSCHEDULABLE)) is not None and queued.overdue_at <= now:
-            heapq.heappop(self._heaps[QueueState.UNSCHEDULABLE])
-            self._try_again(queued, now, OVERDUE)
+        for at in [at for at in self._overdue if at <= now]:
+            for queued in list(self._overdue[at].values()):
+                self._try_again(queued, now, OVERDUE)
+                if queued.state is QueueState.UNSCHEDULABLE:  # its victims are being driven away
+                    self._put(queued, QueueState.NONE)
+                    queued.overdue_at = _next_flush(now)
+                    self._put(queued, QueueState.UNSCHEDULABLE)
 
     def next_tick(self, now: float) -> float | None:
         """When `tick` has something to do again; None while nothing waits for time to pass."""
         firsts = (self._first(state) for state in (QueueState.BACKOFF, QueueState.ERROR))
         times = [queued.backoff_until + 1.0 for queued in firsts if queued is not None]
-        if (queued := self._first(QueueState.UNSCHEDULABLE)) is not None:
-            times.append(queued.overdue_at)
-        return min(times, default=None)
+        return min([*times, *self._overdue], default=None)
 
     # --- within -----------------------------------------------------------------------------------------------------
 
@@ -330,7 +335,8 @@ class SchedulingQueue:
         if event:
             self.incoming[state, event] += 1
         if before is QueueState.UNSCHEDULABLE:
-            self._leave_unschedulable(queued)
+            _take_out(self._unschedulable, _hint_key(queued), queued)
+            _take_out(self._overdue, queued.overdue_at, queued)
         self._counts[before] -= 1
         self._counts[state] += 1
         queued.state = state
@@ -338,8 +344,9 @@ class SchedulingQueue:
         heap = self._heaps.get(state)
         if heap is not None:
             heapq.heappush(heap, (_due(queued), queued.rank, queued.ticket, queued))
-        if state is QueueState.UNSCHEDULABLE:
+        elif state is QueueState.UNSCHEDULABLE:
             self._unschedulable.setdefault(_hint_key(queued), {})[queued.key] = queued
+            self._overdue.setdefault(queued.overdue_at, {})[queued.key] = queued
         self._tidy(before)
 
     def _tidy(self, state: QueueState) -> None:
@@ -350,13 +357,6 @@ class SchedulingQueue:
         if heap is not None and len(heap) > 2 * self._counts[state] + _MOST_VOID:
             heap[:] = [entry for entry in heap if _is_valid(entry, state)]
             heapq.heapify(heap)
-
-    def _leave_unschedulable(self, queued: QueuedPod) -> None:
-        key = _hint_key(queued)
-        pods = self._unschedulable[key]
-        del pods[queued.key]
-        if not pods:
-            del self._unschedulable[key]
 
     def _first(self, state: QueueState) -> QueuedPod | None:
         """The head of a heap, which stays there; void entries before it are dropped."""
@@ -386,14 +386,21 @@ def _next_flush(now: float) -> float:
 
 def _due(queued: QueuedPod) -> float:
     """By what the pods of its state are in order before they are by rank."""
-    if queued.state is QueueState.ACTIVE:
-        return 0.0
-    return queued.overdue_at if queued.state is QueueState.UNSCHEDULABLE else queued.backoff_until
+    return 0.0 if queued.state is QueueState.ACTIVE else queued.backoff_until
 
 
 def _hint_key(queued: QueuedPod) -> _HintKey:
     """Pods of one kind are helped by the same changes."""
-    return queued.request.requirements, queued.request.relations, queued.profile.name, queued.refused_by
+    request, profile, plugins = queued.request, queued.profile, queued.refused_by
+    relations = None if profile.relation_names.isdisjoint(plugins) else request.relations
+    return request.requirements, relations, profile.name, plugins
+
+
+def _take_out(groups: dict[_Group, dict[str, QueuedPod]], group: _Group, queued: QueuedPod) -> None:
+    pods = groups[group]
+    del pods[queued.key]
+    if not pods:
+        del groups[group]
 
 
 def _is_helped(event: ClusterEvent, queued: QueuedPod) -> bool:

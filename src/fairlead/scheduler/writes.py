@@ -56,18 +56,18 @@ async def _awaited(job: Job) -> None:
 def not_scheduled(pod: Pod, reason: str, message: str) -> Obj | None:
     """The `PodScheduled=False` condition, or None if the pod has just that already."""
     known = pod.condition("PodScheduled")
-    since = clock.timestamp()
+    since = ""
     if known is not None and known.status == "False":
-        if (known.reason, known.message) == (reason, message):
+        if known.reason == reason and known.message == message:
             return None
-        since = known.last_transition_time or since
+        since = known.last_transition_time or ""
     return {
         "type": "PodScheduled",
         "status": "False",
         "reason": reason,
         "message": message,
         "lastProbeTime": None,
-        "lastTransitionTime": since,
+        "lastTransitionTime": since or clock.timestamp(),
         "observedGeneration": pod.metadata.generation,
     }
 

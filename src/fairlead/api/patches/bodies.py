@@ -40,6 +40,11 @@ class PatchFailed(ApiError):
 
     code, reason = 500, ""
 
+    def __init__(self, message: str, *, why: str = "") -> None:
+        """`why`: the message without what it quotes of the patch, if it quotes anything."""
+        super().__init__(message)
+        self.why = why or message
+
 
 def undecodable(shown: str, why: str) -> Invalid:
     """422 for a patched object that cannot be read; quotes the object as JSON, or a strategic patch as Go prints it."""

@@ -32,7 +32,8 @@ def key_of(element: Any, merge_key: str) -> Any:
     if not isinstance(element, dict):
         raise PatchFailed(f"expected a map[string]interface {{}}, but received a {type_of(element)}")
     if merge_key not in element:
-        raise PatchFailed(f"map: {printed(element)} does not contain declared merge key: {merge_key}")
+        lacking = f"does not contain declared merge key: {merge_key}"
+        raise PatchFailed(f"map: {printed(element)} {lacking}", why=f"an element of a list {lacking}")
     return _hashable(element[merge_key])
 
 

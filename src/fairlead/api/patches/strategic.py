@@ -93,7 +93,8 @@ def _directed(patch: Obj) -> Obj:
 
 
 def _unknown_directive(directive: Any, patch: Obj) -> PatchFailed:
-    return PatchFailed(f"unknown patch type: {printed(directive)} in map: {printed(patch)}")
+    unknown = f"unknown patch type: {printed(directive)}"
+    return PatchFailed(f"{unknown} in map: {printed(patch)}", why=unknown)
 
 
 def _retain_keys(original: Obj, patch: Obj) -> None:

@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 from fairlead.api.pods import Pod
 from fairlead.api.selectors import Selector
 from fairlead.controllers.actions import Action, GiveWay
 from fairlead.controllers.horizontal.proposals import TURN_PODS
 
+_Label: TypeAlias = tuple[str, str]
+
 
 class TargetSelectors:
-    """The selector of each autoscaler's target, as last seen, by namespace and name."""
+    """The selector of each autoscaler's target, as last seen, by namespace and name; and filed under a label that
+    whatever it selects has, or under None: with hundreds of autoscalers, each would else ask all the others.
+    """
 
     def __init__(self) -> None:
         self._selectors: dict[str, dict[str, Selector]] = {}
+        self._filed: dict[tuple[str, _Label | None], dict[str, Selector]] = {}
 
     def put(self, namespace: str, name: str, selector: Selector) -> None:
-        self._selectors.setdefault(namespace, {})[name] = selector
+        known = self._selectors.setdefault(namespace, {})
+        if known.get(name) == selector:
+            return
+        self._unfile(namespace, name)
+        known[name] = selector
+        self._filed.setdefault((namespace, _label_of(selector)), {})[name] = selector
 
     def remove(self, namespace: str, name: str) -> None:
+        self._unfile(namespace, name)
         known = self._selectors.get(namespace, {})
         known.pop(name, None)
         if not known:
@@ -28,18 +39,31 @@ class TargetSelectors:
 
     def selecting(self, namespace: str, pods: Iterable[Pod]) -> Generator[Action, Any, list[str]]:
         """The autoscalers that select any of the pods, by name; each set of labels is looked at once."""
-        undecided = dict(self._selectors.get(namespace, {}))
-        if len(undecided) < 2:
+        if len(self._selectors.get(namespace, {})) < 2:
             return []
-        different = set[tuple[tuple[str, str], ...]]()
+        different = set[tuple[_Label, ...]]()
         for index, pod in enumerate(pods):
             different.add(tuple(pod.metadata.labels.items()))
             if index % TURN_PODS == TURN_PODS - 1:
                 yield GiveWay()
-        found: list[str] = []
+        found = set[str]()
         for labels in different:
-            matching = [name for name, selector in undecided.items() if selector.matches(dict(labels))]
-            found += matching
-            for name in matching:
-                del undecided[name]
+            for label in (*labels, None):
+                filed = self._filed.get((namespace, label), {})
+                found |= {
+                    name for name, selector in filed.items() if name not in found and selector.matches(dict(labels))
+                }
         return sorted(found)
+
+    def _unfile(self, namespace: str, name: str) -> None:
+        selector = self._selectors.get(namespace, {}).get(name)
+        if selector is not None:
+            place = namespace, _label_of(selector)
+            del self._filed[place][name]
+            if not self._filed[place]:
+                del self._filed[place]
+
+
+def _label_of(selector: Selector) -> _Label | None:
+    """The label that the fewest pods will have, as far as that can be told: long values are seldom shared."""
+    return max(selector.equalities, key=lambda label: len(label[1]), default=None)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from fairlead.runtime.clock import stopwatch
 from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.decide import Chosen
-from fairlead.scheduler.diagnosis import Diagnosis
-from fairlead.scheduler.framework import Nominate, NoRoom
+from fairlead.scheduler.diagnosis import KnownRefusal
+from fairlead.scheduler.framework import Nominate
 from fairlead.scheduler.outcomes import Outcomes
 from fairlead.scheduler.queue import QueuedPod
 
@@ -28,23 +28,27 @@ class PodCycle:
         runtime = self._model.profiles[queued.profile.name]
         known = runtime.refusals.find(queued.pod, queued.request)
         if known is not None:
-            self._refuse(queued, known.found, known.outcome, stopwatch())
+            self._asked_for_room(queued, "Unschedulable", stopwatch())
+            self._outcomes.no_room(queued, known)
             return True
         decision = runtime.decider.decide(queued.request)
         if isinstance(decision, Chosen):
             if self.score_observer is not None:
                 self.score_observer(queued.key, runtime.decider.scores(queued.request))
             self._outcomes.place(queued, decision)
+            return True
+        began = stopwatch()
+        outcome = runtime.post_filter(queued.pod, queued.request, decision.found)
+        if isinstance(outcome, Nominate):
+            self._asked_for_room(queued, "Success", began)
+            self._outcomes.refused(queued, decision.found, outcome)
         else:
-            began = stopwatch()
-            outcome = runtime.post_filter(queued.pod, queued.request, decision.found)
-            runtime.refusals.keep(queued.pod, queued.request, decision.found, outcome)
-            self._refuse(queued, decision.found, outcome, began)
+            refusal = KnownRefusal.of(decision.found, outcome)
+            runtime.refusals.keep(queued.pod, queued.request, refusal)
+            self._asked_for_room(queued, "Unschedulable", began)
+            self._outcomes.no_room(queued, refusal)
         return True
 
-    def _refuse(self, queued: QueuedPod, found: Diagnosis, outcome: Nominate | NoRoom, began: float) -> None:
-        """`began`: when it was asked whether room can be made."""
+    def _asked_for_room(self, queued: QueuedPod, status: str, began: float) -> None:
         if (metrics := self._outcomes.metrics) is not None:
-            status = "Success" if isinstance(outcome, Nominate) else "Unschedulable"
             metrics.ran("PostFilter", status, queued.profile.name, stopwatch() - began)
-        self._outcomes.refused(queued, found, outcome)

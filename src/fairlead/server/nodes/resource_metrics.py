@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
+from fairlead.api import selector_text
 from fairlead.api.builtin import NODES, PODS
 from fairlead.api.encoded import Encoded, encode
 from fairlead.api.errors import NotFound
@@ -28,6 +29,7 @@ from fairlead.runtime.clock import now, timestamp
 from fairlead.server.nodes.agents import ClusterAgents
 from fairlead.server.storage.catalogue import Served
 from fairlead.server.storage.entries import Entry
+from fairlead.server.storage.label_index import LabelIndex
 from fairlead.server.storage.listing import list_page
 from fairlead.server.storage.selection import select
 
@@ -63,6 +65,7 @@ class MeasuredKind(ABC):
 
     def __init__(self, agents: ClusterAgents, measured: Served) -> None:
         self._agents, self._measured = agents, measured
+        self._by_labels = LabelIndex(measured.cache)
 
     async def get(self, name: str, namespace: str) -> Encoded:
         entry = self._measured.cache.get(namespace, name)
@@ -76,7 +79,8 @@ class MeasuredKind(ABC):
     async def list(self, namespace: str, query: ListQuery, revision: int) -> Listing:
         version = self._measured.stored_version
         selection = select(self._measured, version, namespace, query.labels, query.fields)
-        page = await list_page(self._measured.cache, query, selection, revision, lambda entry: entry)
+        candidates = self._by_labels.candidates(namespace, selector_text.parse(query.labels))
+        page = await list_page(self._measured.cache, query, selection, revision, lambda entry: entry, candidates)
         entries = [item for item in page.items if isinstance(item, Entry)]
         return Listing(await self._shown(entries), "", page.continue_token)
 

@@ -62,6 +62,9 @@ _ONLY_ON_CREATE = "cannot be set on create"
 class Unrestorable(ValueError):
     """An object that cannot be stored; says which one, and why."""
 
+    #: The object, where it is one of a dump.
+    about: Obj | None = None
+
 
 class _UnknownKind(Unrestorable):
     """An object of a kind that is not served here; the rest of the dump makes sense without it."""
@@ -99,6 +102,9 @@ async def restore(registry: Registry, objects: Sequence[Obj], own: Iterable[Obj]
             plan.read(obj)
         except _UnknownKind:
             plan.restored.skipped[f"{obj['kind']} ({obj['apiVersion']})"] += 1
+        except Unrestorable as error:
+            error.about = obj
+            raise
     plan.add_accounts()
     plan.add_classes()
     plan.add_volumes()

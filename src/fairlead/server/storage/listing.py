@@ -58,9 +58,16 @@ class _ContinueToken:
 
 
 async def list_page(
-    cache: Cache, query: ListQuery, selection: Selection, current: int, shown: Callable[[Entry], Encoded]
+    cache: Cache,
+    query: ListQuery,
+    selection: Selection,
+    current: int,
+    shown: Callable[[Entry], Encoded],
+    candidates: Sequence[Entry] | None = None,
 ) -> Listing:
-    """One page. `current` is the newest revision of the whole store; `shown` turns an entry into what is returned."""
+    """One page. `current` is the newest revision of the whole store; `shown` turns an entry into what is returned;
+    `candidates` are entries of now, in order, beside which nothing is selected.
+    """
     token, namespace, matches = _token(query), selection.namespace, selection.matches
     exact = token.revision if token else _exact_revision(query)
     at = None if exact is None or exact < 0 or exact >= current else exact
@@ -68,6 +75,8 @@ async def list_page(
     if state is None:
         raise _forgotten(token)
     entries, limit = state.entries, _limit(cache, query)
+    if candidates is not None and at is None and token is None:
+        entries = iter(candidates)
     if name := selection.exact(NAME):  # one key: nothing lies behind it
         entries = (entry for entry in entries if entry.name == name or (entry.namespace and not namespace))
     if matches is None:

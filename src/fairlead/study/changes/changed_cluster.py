@@ -10,6 +10,7 @@ from fairlead.api.builtin import NODES, PODS
 from fairlead.api.errors import ApiError, NotFound
 from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj, metadata
+from fairlead.api.patches.bodies import PatchDoesNotApply, PatchFailed
 from fairlead.api.pods import Pod
 from fairlead.api.resources import Resource
 from fairlead.api.selector_text import parse as parse_selector
@@ -76,7 +77,9 @@ class ChangedCluster:
             else:
                 await self.api.patch(kind, name, namespace, manifest, PatchType.APPLY, options=_MANAGER)
         except ApiError as error:
-            raise NothingThere(f"{_noun(kind, name or '(without a name)', namespace)} is refused: {error}") from None
+            raise NothingThere(
+                f"{_noun(kind, name or '(without a name)', namespace)} is refused: {_why(error)}"
+            ) from None
 
     async def patch(self, kind: Resource, name: str, namespace: str, patch: object, type_: PatchType) -> None:
         try:
@@ -84,7 +87,7 @@ class ChangedCluster:
         except NotFound:
             raise NothingThere(f"there is no {_noun(kind, name, namespace)}") from None
         except ApiError as error:
-            raise NothingThere(f"the change of {_noun(kind, name, namespace)} is refused: {error}") from None
+            raise NothingThere(f"the change of {_noun(kind, name, namespace)} is refused: {_why(error)}") from None
 
     async def delete(self, kind: Resource, name: str, namespace: str) -> None:
         try:
@@ -130,6 +133,14 @@ def _runs(name: str) -> Iterable[tuple[bool, str]]:
         run += letter
     if run:
         yield run[-1].isdecimal(), run
+
+
+def _why(error: ApiError) -> str:
+    """What is wrong, without the patch or object that a refusal quotes as a whole."""
+    if isinstance(error, PatchFailed | PatchDoesNotApply) and error.why:
+        return error.why
+    unread = [cause.message.rpartition('": ')[2] for cause in error.causes if cause.field == "patch"]
+    return "; ".join(unread) or str(error)
 
 
 def _noun(kind: Resource, name: str, namespace: str) -> str:

@@ -59,12 +59,10 @@ class InterPodAffinity(PodRelationPlugin):
 
     def filters(self, request: SchedulingRequest, snapshot: Snapshot) -> bool:
         relations = request.relations
+        if relations.affinity or relations.anti_affinity:
+            return True
         selecting = snapshot.pod_index.terms_selecting(relations)
-        return bool(
-            relations.affinity
-            or relations.anti_affinity
-            or any(existing.kind is AffinityKind.ANTI_AFFINITY for existing in selecting)
-        )
+        return bool(selecting) and any(existing.kind is AffinityKind.ANTI_AFFINITY for existing in selecting)
 
     def filter(self, request: SchedulingRequest, snapshot: Snapshot, rows: Rows) -> Mask:
         relations = request.relations
