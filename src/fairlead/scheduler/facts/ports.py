@@ -6,7 +6,7 @@ bound them by hand, whoever leaves first takes it along, and it is free although
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from fairlead.api.host_ports import EVERY_IP, HostPort
 
@@ -42,11 +42,13 @@ class UsedPorts:
                     del self._taken[port.protocol, port.port]
         return released
 
-    def conflicts(self, ports: Iterable[HostPort]) -> set[int]:
-        """The rows where one of these ports is taken; 0.0.0.0 clashes with every address."""
-        return {
-            row
-            for port in ports
-            for row, addresses in self._taken.get((port.protocol, port.port), {}).items()
-            if port.ip == EVERY_IP or EVERY_IP in addresses or port.ip in addresses
-        }
+    def conflicts(self, ports: Iterable[HostPort], rows: Collection[int]) -> set[int]:
+        """Of the rows those where one of these ports is taken, and maybe others; 0.0.0.0 clashes with every address."""
+        found = set[int]()
+        for port in ports:
+            taken = self._taken.get((port.protocol, port.port), {})
+            for row in rows if len(rows) < len(taken) else taken:  # preemption asks about one row, again and again
+                addresses = taken.get(row, ())
+                if addresses and (port.ip == EVERY_IP or EVERY_IP in addresses or port.ip in addresses):
+                    found.add(row)
+        return found

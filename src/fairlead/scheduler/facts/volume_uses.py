@@ -48,15 +48,17 @@ class VolumeUses:
         """The claims of the pods on that node."""
         return self._claims_on.get(row, {}).keys()
 
-    def clashes(self, disks: Iterable[Disk]) -> set[int]:
-        """The rows where somebody has one of these disks and it cannot be shared."""
-        return {
-            row
-            for disk in disks
-            for name in disk.names
-            for row, (_, alone) in self._of_disk.get(name, {}).items()
-            if alone or not disk.is_shared
-        }
+    def clashes(self, disks: Iterable[Disk], rows: Collection[int]) -> set[int]:
+        """Of the rows those where somebody has one of these disks and it cannot be shared, and maybe others."""
+        found = set[int]()
+        for disk in disks:
+            for name in disk.names:
+                users = self._of_disk.get(name, {})
+                for row in rows if len(rows) < len(users) else users:
+                    shared, alone = users.get(row, (0, 0))
+                    if alone or (shared and not disk.is_shared):
+                        found.add(row)
+        return found
 
 
 def _add(counts: Counter[str], key: str, sign: int) -> None:

@@ -23,8 +23,9 @@ class NodePorts(Plugin):
         return bool(requirements.host_ports)
 
     def filter(self, requirements: PodRequirements, snapshot: Snapshot, rows: Rows) -> Mask:
-        taken = snapshot.ports.conflicts(requirements.host_ports)
-        return np.fromiter((row not in taken for row in rows.tolist()), dtype=np.bool_, count=len(rows))
+        asked = rows.tolist()
+        taken = snapshot.ports.conflicts(requirements.host_ports, asked)
+        return np.fromiter((row not in taken for row in asked), dtype=np.bool_, count=len(rows))
 
     def helps(self, event: ClusterEvent, request: SchedulingRequest) -> bool:
         requirements = request.requirements

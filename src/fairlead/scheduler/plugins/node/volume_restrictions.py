@@ -75,5 +75,6 @@ def _is_claimed(requirements: PodRequirements, snapshot: Snapshot) -> bool:
 
 def _has_disks(requirements: PodRequirements, snapshot: Snapshot, rows: Rows) -> Mask:
     """The rows where nobody has one of the pod's disks in a way that shuts others out."""
-    taken = snapshot.volume_uses.clashes(requirements.disks)
-    return np.fromiter((row not in taken for row in rows.tolist()), dtype=np.bool_, count=len(rows))
+    asked = rows.tolist()
+    taken = snapshot.volume_uses.clashes(requirements.disks, asked)
+    return np.fromiter((row not in taken for row in asked), dtype=np.bool_, count=len(rows))
