@@ -30,7 +30,13 @@ class ObservedRuntime:
 
     def sandbox_ready_at(self, pod: Pod, since: float) -> float:
         real = self._of(pod)
+        if real.sandbox is not None and self.has_lost_sandbox(pod):
+            real.sandbox = None
+            real.errands.forget("sandbox")
         return since if real.errands.ask("sandbox", real.make_sandbox) else math.inf
+
+    def has_lost_sandbox(self, pod: Pod) -> bool:
+        return not self._of(pod).place.runtime.has_sandbox(pod.metadata.uid)
 
     def mount(self, pod: Pod) -> str | None:
         real = self._of(pod)
