@@ -16,7 +16,7 @@ from fairlead.agent.runtimes.cri.client import Client
 from fairlead.agent.runtimes.cri.specs import ROOT_LABEL
 from fairlead.api.objects import Obj
 from tests.agent.containerd import with_containerd
-from tests.agent.machine import in_loop, real_containers, until
+from tests.agent.machine import in_loop, mounts_below, real_containers, until
 from tests.agent.oci_node import RealNode, is_phase, is_running, manifest, real_node, state
 from tests.agent.runtime_place import CONTAINERD, IMAGE
 
@@ -55,8 +55,12 @@ async def _stop_sandbox(node: RealNode) -> None:
 async def _kill_process(node: RealNode) -> None:
     """That of the sandbox, with which its namespaces go."""
     id_ = await _ready(node)
-    (pid,) = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _is_in(pid, id_)]
+    (pid,) = [pid for pid in _processes() if _is_in(pid, id_)]
     os.kill(pid, signal.SIGKILL)
+
+
+def _processes() -> list[int]:
+    return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
 
 
 def _is_in(pid: int, id_: str) -> bool:
@@ -162,9 +166,9 @@ async def test_shared_processes_and_namespaces_that_go_are_made_again(tmp_path: 
         assert state(again)["lastState"]["terminated"]["containerID"] == state(first)["containerID"]
         assert state(again)["lastState"]["terminated"]["exitCode"] == (137 if loss == "process" else 3)
         await node.told("web", *CHANGED)
-        assert os.path.ismount(sandbox / "net")
+        assert sandbox / "net" in mounts_below(sandbox)
 
 
 def ready_to_start(pod: Obj) -> bool:
-    conditions = {each["type"]: each["status"] for each in pod["status"]["conditions"]}
-    return conditions["PodReadyToStartContainers"] == "True"
+    conditions: dict[str, str] = {each["type"]: each["status"] for each in pod["status"]["conditions"]}
+    return "True" in conditions["PodReadyToStartContainers"]
