@@ -14,7 +14,7 @@ from fairlead.agent.runtimes.base import START_ERROR, ContainerStatus, State
 from fairlead.api.pods import Container, Pod
 from fairlead.node.container_runtime import Exit, Image, Probed, Start
 from fairlead.node.container_sync import CREATE_AGAIN_SECONDS, START_FAILED
-from fairlead.node.containers import OOM_KILLED, SIGKILLED
+from fairlead.node.containers import OOM_KILLED, SIGKILLED, UNKNOWN
 
 #: Nobody can say yet.
 _NOT_YET = Exit(math.inf, SIGKILLED)
@@ -129,6 +129,6 @@ class ObservedRuntime:
 def _exit(real: RealPod, status: ContainerStatus) -> Exit:
     if status.start_error:
         return Exit(status.finished_at, START_FAILED, START_ERROR, status.start_error)
-    reason = OOM_KILLED if status.is_oom_killed else ""
+    reason = OOM_KILLED if status.is_oom_killed else (UNKNOWN if status.is_lost else "")
     words = last_words(real.place.runtime, status, real.container(status.name))
     return Exit(status.finished_at, status.exit_code, reason, words)

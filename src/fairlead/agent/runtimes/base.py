@@ -193,6 +193,8 @@ class ContainerStatus:
     finished_at: float = 0.0
     exit_code: int = 0
     is_oom_killed: bool = False
+    #: Nobody saw how it ended; its exit code is then made up.
+    is_lost: bool = False
     #: Why it did not start.
     start_error: str = ""
     stop_signal: int = 15

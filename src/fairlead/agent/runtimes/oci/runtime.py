@@ -39,7 +39,7 @@ from fairlead.agent.runtimes.oci.commands import run_in
 from fairlead.agent.runtimes.oci.layout import ContainerFiles, Layout, SandboxFiles
 from fairlead.agent.runtimes.oci.maker import Maker
 from fairlead.agent.runtimes.oci.records import ContainerRecord, keep, keeper_of, recall
-from fairlead.agent.runtimes.oci.sandboxes import Sandboxes, remove_files
+from fairlead.agent.runtimes.oci.sandboxes import Sandboxes
 from fairlead.agent.runtimes.oci.shared_processes import NAMESPACE
 from fairlead.agent.trees import remove_tree
 from fairlead.node.cgroups.containers import ContainerValues
@@ -267,8 +267,7 @@ class OciRuntime:
         if not known.exists() or known.read_text() != boot:
             remove_tree(self._layout.state)
             self._layout.make()
-            for record in records.sandbox_records(self._layout):
-                remove_files(self._layout.sandbox(record.uid))
+            records.lose(self._layout, now())
             known.write_text(boot)
         for maker in self._all_makers:
             maker.prepare()

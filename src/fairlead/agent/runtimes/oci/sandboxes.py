@@ -133,8 +133,8 @@ def remove_files(files: SandboxFiles) -> None:
 
 
 def _is_whole(files: SandboxFiles) -> bool:
-    """Whether its namespaces are held by their files still, and their process lives that has one."""
-    pins = (files.pin(name) for name in linux.NAMESPACES)
-    if not all(os.path.ismount(pin) for pin in pins if pin.exists()):
+    """Whether all is there still that was mounted for it, and its process lives if it has one."""
+    pins = [pin for name in linux.NAMESPACES if (pin := files.pin(name)).exists()]
+    if not all(os.path.ismount(mounted) for mounted in (files.shm, *pins)):
         return False
     return not files.holder_pid.exists() or bool(holder_of(files))
