@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 
+import msgspec
+import pytest
+
+from fairlead.agent.cgroups.hierarchies import Hierarchies
+from fairlead.agent.cgroups.machine import Cgroups
+from fairlead.agent.measuring.disks import disks
 from fairlead.agent.measuring.folders import Folders, disk_usage
+from fairlead.agent.measuring.network import parsed
 from fairlead.agent.measuring.rates import Rates
 from fairlead.node.stats.endpoints import answer
-from fairlead.node.stats.measurements import ContainerMeasurements, NodeMeasurements
+from fairlead.node.stats.measurements import ContainerMeasurements, InterfaceMeasurements, NodeMeasurements
+from tests.agent.containerd import with_containerd
 from tests.agent.machine import in_loop, real_containers
-from tests.agent.oci_node import is_running, manifest, real_node
-from tests.agent.runtime_place import IMAGE
+from tests.agent.oci_node import is_running, manifest, real_node, state
+from tests.agent.runtime_place import CONTAINERD, IMAGE
 
 MIB = 1 << 20
 
@@ -64,6 +73,73 @@ async def test_memory_cpu_processes_and_disks_of_pods(tmp_path: Path) -> None:
             assert b"busy" in answer(path, {}, found).body
         await node.delete("p", grace=0)
         await node.measured(lambda now: not now.pods)
+
+
+@with_containerd
+@in_loop
+async def test_what_goes_over_the_network_of_a_pod_is_counted(tmp_path: Path) -> None:
+    async with real_node(tmp_path, kind=CONTAINERD) as node:
+        serve = "mkdir /www; head -c 1000000 /dev/zero > /www/x; exec busybox httpd -f -p 8080 -h /www"
+        probe = {"tcpSocket": {"port": 8080}, "periodSeconds": 1}
+        await node.create(manifest("web", "sh", "-c", serve, readinessProbe=probe))
+        await node.create(manifest("host", "sleep", "1000", spec={"hostNetwork": True}))
+        pod = await node.until("web", lambda pod: bool(state(pod).get("ready")))
+        await node.until("host", is_running)
+        reader, writer = await asyncio.open_connection(pod["status"]["podIP"], 8080)
+        writer.write(b"GET /x HTTP/1.0\r\n\r\n")
+        assert len(await reader.read()) > 1_000_000
+        writer.close()
+
+        def is_counted(found: NodeMeasurements) -> bool:
+            by_name = {each.name: each.network for each in found.pods}
+            main = by_name.get("web")
+            return (
+                main is not None
+                and bool(main)
+                and main[0].sent_bytes > 1_000_000
+                and by_name.get("host") == found.network
+            )
+
+        found = await node.measured(is_counted)
+        shown = msgspec.json.decode(answer("stats/summary", {}, found).body)
+        (web,) = (each["network"] for each in shown["pods"] if each["podRef"]["name"] == "web")
+        (main,) = web["interfaces"]
+        assert main["name"] == web["name"] == "eth0" and main["txBytes"] == web["txBytes"] > 1_000_000
+        assert 0 < main["rxBytes"] < 1_000_000 and main["rxErrors"] == main["txErrors"] == 0
+        assert shown["node"]["network"]["interfaces"]
+        less = msgspec.json.decode(answer("stats/summary", {"only_cpu_and_memory": "true"}, found).body)
+        assert "network" not in less["node"] and "network" not in less["pods"][0]
+        lines = answer("metrics/cadvisor", {}, found).body.decode().splitlines()
+        (sent,) = (line for line in lines if "transmit_bytes_total{" in line and 'pod="web"' in line)
+        assert 'container="",' in sent and 'interface="eth0",' in sent and 'namespace="default",' in sent
+        assert float(sent.split()[1]) == main["txBytes"]
+
+
+def test_interfaces_that_are_made_by_thousands_are_not_all_shown() -> None:
+    head = b"Inter-|   Receive |  Transmit\n face |bytes packets errs drop fifo frame compressed multicast|bytes ...\n"
+    figures = b"1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n"
+    assert [each.name for each in parsed(head + b"    lo: " + figures + b"\xff0:" + figures)] == ["\\xff0"]
+    assert parsed(head + b"  eth0: " + figures) == (InterfaceMeasurements("eth0", 1, 2, 3, 4, 9, 10, 11, 12),)
+    assert len(parsed(head + b"".join(b"e%d: " % number + figures for number in range(5000)))) == 16
+    assert parsed(head + b"  eth0: 1 2 3") == parsed(b"") == ()
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_what_went_to_disks_is_told_of_each(tmp_path: Path, version: int) -> None:
+    """As the kernel writes it; not every machine counts."""
+    folder = tmp_path / "pod"
+    folder.mkdir()
+    if version == 2:
+        (folder / "io.stat").write_text("8:0 rbytes=4096 wbytes=8192 rios=1 wios=2 dbytes=0 dios=0\n253:1 \n")
+    else:
+        sizes = "8:0 Read 4096\n8:0 Write 8192\n8:0 Sync 0\n8:0 Total 12288\nTotal 12288\n"
+        (folder / "blkio.throttle.io_service_bytes_recursive").write_text(sizes)
+        (folder / "blkio.throttle.io_serviced_recursive").write_text("8:0 Read 1\n8:0 Write 2\nTotal 3\n")
+    cgroups = Cgroups(Hierarchies(version, {"io" if version == 2 else "blkio": tmp_path}))
+    (found,) = disks(cgroups, "/pod")
+    assert (found.major, found.minor) == (8, 0)
+    assert (found.read_bytes, found.written_bytes, found.reads, found.writes) == (4096, 8192, 1, 2)
+    assert disks(cgroups, "/gone") == ()
 
 
 def test_files_count_once_and_links_lead_nowhere(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from fairlead.node.stats import endpoints
-from fairlead.node.stats.measurements import SwapMeasurements
+from fairlead.node.stats.measurements import DiskMeasurements, SwapMeasurements
 from tests import measured_nodes
 from tests.measured_nodes import AT, MI
 
@@ -93,6 +93,26 @@ def test_throttling_is_shown_of_containers_with_a_quota_only() -> None:
     with_cpu = labels.replace("id=", 'cpu="total",id=')
     assert f"container_cpu_usage_seconds_total{{{with_cpu}}} 15 {_MOMENT}" in lines
     assert "machine_cpu_cores 4" in lines
+
+
+def test_what_goes_to_disks_is_shown_of_each_cgroup_and_disk() -> None:
+    used = DiskMeasurements("/dev/vda", 254, 0, read_bytes=4096, written_bytes=8192, reads=1, writes=2)
+    container = msgspec.structs.replace(_POD.containers[0], disks=(used,))
+    pod = msgspec.structs.replace(measured_nodes.pod("web-1", "u-1", container), disks=(used,))
+    lines = _lines("metrics/cadvisor", msgspec.structs.replace(measured_nodes.node("n1", pod), disks=(used,)))
+    written = [line for line in lines if line.startswith("container_fs_writes_bytes_total{")]
+    assert len(written) == 3 and all('device="/dev/vda",' in line and " 8192 " in line for line in written)
+    (usage,) = (line for line in lines if 'operation="Read"' in line and 'id="/"' in line)
+    assert usage.startswith('container_blkio_device_usage_total{container="",device="/dev/vda",id="/",')
+    assert 'major="254",minor="0",' in usage and " 4096 " in usage
+    for name, count in (("reads", 1), ("writes", 2)):
+        assert sum(line.startswith(f"container_fs_{name}_total{{") and f" {count} " in line for line in lines) == 3
+
+
+def test_what_nobody_measures_of_networks_and_disks_is_left_out() -> None:
+    assert "network" not in _summary()["node"] and "network" not in _summary()["pods"][0]
+    names = ("container_network_", "container_fs_reads", "container_fs_writes", "container_blkio_")
+    assert not any(line.startswith(names) for line in _lines("metrics/cadvisor"))
 
 
 @pytest.mark.parametrize("path", ["", "stats", "nothing", "configz"])

@@ -62,6 +62,10 @@ class ContainerRuntime(Protocol):
         """When the pod that the node has had since then can start its first container."""
         ...
 
+    def has_lost_sandbox(self, pod: Pod) -> bool:
+        """Whether what its containers share, which was made once, is gone: they end, and it is made again."""
+        ...
+
     def mount(self, pod: Pod) -> str | None:
         """Why its volumes cannot be mounted, of which all sources are there; empty once they are, None until then."""
         ...

@@ -18,6 +18,9 @@ SIGKILLED: Final = 137
 SIGTERMED: Final = 143
 #: The reason of a container's end whose memory the kernel took.
 OOM_KILLED: Final = "OOMKilled"
+#: What a container ended with that ran when the machine went down, so that nobody saw how; and the reason.
+LOST: Final = 255
+UNKNOWN: Final = "Unknown"
 #: The restart count is an int32, and clients may have written any value.
 MOST_RESTARTS: Final = 2**31 - 1
 

@@ -13,7 +13,8 @@ How long a container lives and how it ends, its `ContainerRuntime` says. What th
 from __future__ import annotations
 
 import math
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -21,7 +22,7 @@ from fairlead.api.event_types import NORMAL, WARNING
 from fairlead.api.objects import Obj
 from fairlead.api.pods import FINISHED, Container, Pod
 from fairlead.node.container_runtime import ContainerRuntime
-from fairlead.node.container_sync import ContainerSync, Note, Pull, field_path
+from fairlead.node.container_sync import DEFAULT_GRACE_SECONDS, ContainerSync, Note, Pull, field_path
 from fairlead.node.containers import (
     NEVER_SEEN,
     ContainerRecord,
@@ -51,7 +52,12 @@ from fairlead.node.status import (
 )
 from fairlead.runtime.clock import parse_timestamp, timestamp
 
+#: The reason of the event that tells of a sandbox that is lost, and its message.
+SANDBOX_CHANGED: Final = "SandboxChanged"
+_SANDBOX_CHANGED_MESSAGE: Final = "Pod sandbox changed, it will be killed and re-created."
 _CAME_THROUGH: Final = TerminatedState(0, "Completed")
+#: A container, its record, and whether it is an init container.
+_Entry: TypeAlias = tuple[Container, ContainerRecord, bool]
 
 
 class PodStep(msgspec.Struct, frozen=True):  # made at every step, ten times as fast as a dataclass
@@ -84,6 +90,8 @@ class PodRun:
         "_is_initialized",
         "_is_over",
         "_is_stopping",
+        "_is_to_go_on",
+        "_lost_at",
         "_notes",
         "_pod_level",
         "_problem",
@@ -118,6 +126,8 @@ class PodRun:
         self._resize = remembered_progress(pod)
         self._pod_level = remembered_pod_level(pod)
         self._is_over = self._is_stopping = self._is_ending = False
+        self._lost_at: float | None = None  # when its sandbox was found lost, until that is dealt with
+        self._is_to_go_on = False  # in another sandbox
         self._problem = ""  # what is wrong with its volumes
         self._pulls: dict[str, Pull] = {}
         self._has_changed = False
@@ -197,7 +207,12 @@ class PodRun:
         sync = ContainerSync(
             self._runtime, self.in_force(pod), now, self.needs, found, self._pulls, self._notes, addresses
         )
-        if not self._is_over and self._mount(pod, containers, found):
+        if self._has_sandbox and not self._is_over and self._runtime.has_lost_sandbox(pod):
+            if not self._end_with_sandbox(pod, containers, now):
+                return PodStep()
+            if not self._has_sandbox:
+                return self.step(pod, addresses, now, found)
+        elif not self._is_over and self._mount(pod, containers, found):
             if self._resize is not None:
                 self._resize.advance(containers, sync)
             self._go_on(containers, sync)
@@ -221,7 +236,7 @@ class PodRun:
         if pod.status.start_time is not None and not self._has_changed:
             return PodStep()
         containers = self._containers(pod)
-        return PodStep(self._status(pod, containers, "Pending", addresses, now))
+        return PodStep(self._status(pod, containers, phase(pod, containers), addresses, now))
 
     def _containers(self, pod: Pod) -> Containers:
         records, level = self._records, self._pod_level
@@ -261,6 +276,37 @@ class PodRun:
         self._has_sandbox = containers.has_sandbox = not problem
         return not problem
 
+    def _end_with_sandbox(self, pod: Pod, containers: Containers, now: float) -> bool:
+        """End what runs in a sandbox that is lost; False until it has. Then it is made again, if the pod goes on.
+
+        Containers that ran start again whatever they ended with, and init containers all run anew
+        (computePodActions and SyncPod of pkg/kubelet/kuberuntime).
+        """
+        if self._lost_at is None:
+            self._lost_at = now
+            self._is_to_go_on = _is_to_go_on(pod, containers)
+            if self._is_to_go_on:
+                self._notes.append(Note(NORMAL, SANDBOX_CHANGED, _SANDBOX_CHANGED_MESSAGE))
+            self._notes += _killing(_running(containers))
+            self._has_changed = True
+        running = _running(containers)
+        grace = pod.spec.termination_grace_period_seconds
+        if now < self._end(pod, running, self._lost_at, DEFAULT_GRACE_SECONDS if grace is None else grace, now):
+            return False
+        if running:
+            self._has_changed = True
+        if self._is_to_go_on:
+            self._begin_again(containers, [record for _, record, is_init in running if not is_init])
+        return True
+
+    def _begin_again(self, containers: Containers, were_running: Sequence[ContainerRecord]) -> None:
+        reason = WaitingState("PodInitializing" if containers.init else "ContainerCreating")
+        for record in (*(record for _, record in containers.init), *were_running):
+            if isinstance(record.state, TerminatedState):
+                record.wait(reason)
+        self._lost_at = None
+        self._has_sandbox = containers.has_sandbox = self._is_initialized = containers.is_initialized = False
+
     def _go_on(self, containers: Containers, sync: ContainerSync) -> None:
         for container, record in containers.ephemeral:  # before the others, which may be what is to be looked at
             sync.advance(container, record)
@@ -299,27 +345,22 @@ class PodRun:
 
     def _wind_down(self, pod: Pod, containers: Containers, since: float, grace: float, now: float) -> float:
         """Stop the containers, and kill those that outlive the grace period; returns when all have ended."""
-        running = [(*entry, True) for entry in containers.init]
-        running += [(*entry, False) for entry in (*containers.main, *containers.ephemeral)]
-        running = [entry for entry in running if isinstance(entry[1].state, RunningState)]
+        running = _running(containers)
         if not self._is_stopping:
             self._is_stopping = True
-            self._notes += [
-                Note(
-                    NORMAL,
-                    "Killing",
-                    f"Stopping container {container.name}",
-                    field_path(container, is_init=is_init),
-                )
-                for container, _, is_init in running
-            ]
+            self._notes += _killing(running)
+        stop_at = self._end(pod, running, since, grace, now)
+        if now >= stop_at:
+            _close(containers)
+        return stop_at
+
+    def _end(self, pod: Pod, running: Sequence[_Entry], since: float, grace: float, now: float) -> float:
+        """Stop these, and kill those that outlive the grace period; returns when all have ended."""
         exits = [self._runtime.stop(pod, container, since, grace, is_init=is_init) for container, _, is_init in running]
         stop_at = max((exit_.at for exit_ in exits), default=since)
-        if now < stop_at:
-            return stop_at
-        for (_, record, _), exit_ in zip(running, exits, strict=True):
-            record.end(exit_.code, exit_.at, exit_.reason, exit_.message)
-        _close(containers)
+        if now >= stop_at:
+            for (_, record, _), exit_ in zip(running, exits, strict=True):
+                record.end(exit_.code, exit_.at, exit_.reason, exit_.message)
         return stop_at
 
     def _have_sidecars_ended(self, pod: Pod, containers: Containers, now: float) -> bool:
@@ -332,6 +373,28 @@ class PodRun:
         for (_, record), exit_ in zip(running, exits, strict=True):
             record.end(exit_.code, now, exit_.reason, exit_.message)
         return True
+
+
+def _running(containers: Containers) -> list[_Entry]:
+    entries = [(*entry, True) for entry in containers.init]
+    entries += [(*entry, False) for entry in (*containers.main, *containers.ephemeral)]
+    return [entry for entry in entries if isinstance(entry[1].state, RunningState)]
+
+
+def _killing(running: Sequence[_Entry]) -> list[Note]:
+    return [
+        Note(NORMAL, "Killing", f"Stopping container {container.name}", field_path(container, is_init=is_init))
+        for container, _, is_init in running
+    ]
+
+
+def _is_to_go_on(pod: Pod, containers: Containers) -> bool:
+    """Whether anything of the pod would run in a new sandbox."""
+    policy = pod.spec.restart_policy
+    if policy == "Never":
+        return not any(record.has_run for _, record in containers.all)
+    ends = [record.state for _, record in containers.main]
+    return policy == "Always" or not all(isinstance(end, TerminatedState) and end.exit_code == 0 for end in ends)
 
 
 def _close(containers: Containers) -> None:

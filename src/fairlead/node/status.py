@@ -33,8 +33,8 @@ class PodAddresses(msgspec.Struct, frozen=True):  # like `_Verdict` made at ever
     pod_ip: str
 
     def of(self, pod: Pod) -> str:
-        """The pod's address, which it keeps once it has been shown."""
-        return self.host_ip if pod.spec.host_network else (pod.status.pod_ip or self.pod_ip)
+        """The pod's address: what has been shown counts where nobody knows another."""
+        return self.host_ip if pod.spec.host_network else (self.pod_ip or pod.status.pod_ip)
 
 
 @dataclass(slots=True)
@@ -64,6 +64,11 @@ class Containers:
     pod_level: PodLevel | None = None
 
     @property
+    def has_started(self) -> bool:
+        """Whether any main container has run: what holds it up after that is a new sandbox."""
+        return any(record.has_run for _, record in self.main)
+
+    @property
     def all(self) -> list[tuple[Container, ContainerRecord]]:
         return [*self.init, *self.main, *self.ephemeral]
 
@@ -76,7 +81,10 @@ def is_sidecar(container: Container) -> bool:
 def phase(pod: Pod, containers: Containers) -> str:
     policy = pod.spec.restart_policy
     if not containers.is_initialized:
-        return "Failed" if any(_failed_for_good(*entry, policy) for entry in containers.init) else "Pending"
+        if any(_failed_for_good(*entry, policy) for entry in containers.init):
+            return "Failed"
+        if not containers.has_started:
+            return "Pending"
     records = [record for _, record in containers.main]
     if any(not record.has_run for record in records):
         return "Pending"
@@ -219,7 +227,7 @@ def is_gate_moved(pod: Pod, containers: Containers) -> bool:
 def _initialized(containers: Containers, phase_: str) -> _Verdict:
     if phase_ == "Succeeded":
         return _Verdict(True, "PodCompleted")
-    if containers.is_initialized:
+    if containers.is_initialized or containers.has_started:
         return _TRUE
     incomplete = [container.name for container, record in containers.init if not is_init_done(container, record)]
     return _Verdict(False, "ContainersNotInitialized", f"containers with incomplete status: {_listed(incomplete)}")

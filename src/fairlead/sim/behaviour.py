@@ -107,6 +107,9 @@ class SimulatedRuntime:
     def sandbox_ready_at(self, pod: Pod, since: float) -> float:
         return since + start_seconds(pod)
 
+    def has_lost_sandbox(self, pod: Pod) -> bool:
+        return False
+
     def mount(self, pod: Pod) -> str | None:
         return ""
 

@@ -403,7 +403,7 @@ class Fleet:
 
     def _addresses(self, pod: Pod, run: PodRun) -> PodAddresses:
         number = run.address
-        pod_ip = f"10.{64 + (number >> 16 & 63)}.{number >> 8 & 255}.{number & 255}"
+        pod_ip = pod.status.pod_ip or f"10.{64 + (number >> 16 & 63)}.{number >> 8 & 255}.{number & 255}"
         return PodAddresses(self._registration.address(pod.spec.node_name), pod_ip)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from fairlead.agent.measuring.disks import device_name
 from fairlead.node.eviction.candidates import DiskUsage
 from fairlead.node.eviction.signals import FileSystems
 from fairlead.node.stats.measurements import FilesystemMeasurements
@@ -20,7 +21,7 @@ def file_system(path: Path) -> FilesystemMeasurements:
         inodes=found.f_files,
         inodes_free=found.f_ffree,
         inodes_used=found.f_files - found.f_ffree,
-        device=f"{os.major(number)}:{os.minor(number)}",
+        device=device_name(f"{os.major(number)}:{os.minor(number)}"),
     )
 
 

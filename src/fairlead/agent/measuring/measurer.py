@@ -9,9 +9,11 @@ from functools import partial
 from itertools import chain
 
 from fairlead.agent.cgroups.usage import memory_limit, usage_of
+from fairlead.agent.measuring.disks import disks
 from fairlead.agent.measuring.file_systems import file_system, layout, part_of
 from fairlead.agent.measuring.folders import Folders
 from fairlead.agent.measuring.machine import cpus, machine_usage, memory_bytes, started_at
+from fairlead.agent.measuring.network import interfaces
 from fairlead.agent.measuring.pods import MeasuredPod, PodMeter, memory_measurements
 from fairlead.agent.measuring.rates import Rates
 from fairlead.agent.pods.place import Place
@@ -111,8 +113,8 @@ class Measurer:
     def _measured(self, running: Sequence[tuple[MeasuredPod, list[ContainerStatus]]], at: float) -> NodeMeasurements:
         cgroups = self._place.cgroups
         self._rates.begin()
-        nodefs = file_system(self._place.root)
-        meter = PodMeter(cgroups, self._place.runtime, self._folders, self._rates, nodefs, at)
+        nodefs, network = file_system(self._place.root), interfaces()
+        meter = PodMeter(cgroups, self._place.runtime, self._folders, self._rates, nodefs, network, at)
         measured = (meter.measured(pod, statuses) for pod, statuses in running)
         pods = tuple(pod for pod in measured if pod is not None)
         machine, capacity = machine_usage(cgroups, self._cgroup), memory_bytes(cgroups, self._cgroup)
@@ -128,6 +130,8 @@ class Measurer:
             containerfs=part_of(nodefs, _layers(pods)),
             system_containers=tuple(self._system_containers(at)),
             pods=pods,
+            network=network,
+            disks=disks(cgroups, self._cgroup),
             window_seconds=self._seconds,
             cpus=self._cpus,
         )
@@ -142,7 +146,8 @@ class Measurer:
             if (usage := usage_of(cgroups, cgroup)) is not None:
                 cpu = self._cpu(cgroup, usage.cpu_nanoseconds, at)
                 memory = memory_measurements(usage, memory_limit(cgroups, cgroup))
-                found.append(ContainerMeasurements(name, self._started_at, cpu, memory, cgroup=cgroup))
+                used = disks(cgroups, cgroup)
+                found.append(ContainerMeasurements(name, self._started_at, cpu, memory, cgroup=cgroup, disks=used))
         return found
 
     def _cpu(self, cgroup: str, nanoseconds: int, at: float) -> CpuMeasurements:

@@ -11,8 +11,10 @@ from pathlib import Path
 
 from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.cgroups.usage import CgroupUsage, throttling_of, usage_of
+from fairlead.agent.measuring.disks import disks
 from fairlead.agent.measuring.file_systems import file_system, part_of
 from fairlead.agent.measuring.folders import Folders
+from fairlead.agent.measuring.network import interfaces
 from fairlead.agent.measuring.rates import Rates
 from fairlead.agent.pods.place import Place
 from fairlead.agent.pods.real_pod import RealPod
@@ -26,6 +28,7 @@ from fairlead.node.stats.measurements import (
     CpuMeasurements,
     CpuSpec,
     FilesystemMeasurements,
+    InterfaceMeasurements,
     MemoryMeasurements,
     PodMeasurements,
     VolumeMeasurements,
@@ -43,6 +46,7 @@ class MeasuredPod:
     #: Which state of the pod this is: resized, it is another.
     manifest: Obj
     cgroup: str
+    has_host_network: bool
     memory_limit: int | None
     cpu_spec: CpuSpec | None
     values: Mapping[str, ContainerValues]
@@ -61,6 +65,7 @@ class MeasuredPod:
             uid=meta.uid,
             manifest=manifest,
             cgroup=place.cgroup_of(manifest),
+            has_host_network=bool(manifest["spec"].get("hostNetwork")),
             memory_limit=own.memory_limit,
             cpu_spec=CpuSpec(own.cpu_shares or 0, max(own.cpu_quota or 0, 0), own.cpu_period or 0),
             values=place.container_values(real.sized),
@@ -96,6 +101,8 @@ class PodMeter:
     folders: Folders
     rates: Rates
     nodefs: FilesystemMeasurements
+    #: That of the machine.
+    network: tuple[InterfaceMeasurements, ...] | None
     at: float
 
     def measured(self, pod: MeasuredPod, running: Sequence[ContainerStatus]) -> PodMeasurements | None:
@@ -104,7 +111,8 @@ class PodMeter:
         usage = usage_of(self.cgroups, pod.cgroup)
         if usage is None:
             return None
-        each = (self._container(pod, status) for status in running)
+        used = disks(self.cgroups, pod.cgroup)
+        each = (self._container(pod, status, has_disks=bool(used)) for status in running)
         containers = tuple(container for container in each if container is not None)
         volumes = tuple(self._volumes(pod))
         return PodMeasurements(
@@ -120,9 +128,20 @@ class PodMeter:
             processes=usage.processes,
             cgroup=pod.cgroup,
             cpu_spec=pod.cpu_spec,
+            network=self._network(pod, running),
+            disks=used,
         )
 
-    def _container(self, pod: MeasuredPod, status: ContainerStatus) -> ContainerMeasurements | None:
+    def _network(
+        self, pod: MeasuredPod, running: Sequence[ContainerStatus]
+    ) -> tuple[InterfaceMeasurements, ...] | None:
+        if pod.has_host_network:
+            return self.network
+        pid = next((status.pid for status in running if status.pid), 0)
+        return interfaces(pid) if pid else None
+
+    def _container(self, pod: MeasuredPod, status: ContainerStatus, *, has_disks: bool) -> ContainerMeasurements | None:
+        """`has_disks`: there is anything of its pod."""
         cgroup, values = f"{pod.cgroup}/{status.id}", pod.values.get(status.name)
         usage = usage_of(self.cgroups, cgroup)
         if usage is None or values is None:
@@ -139,6 +158,7 @@ class PodMeter:
             container_id=status.id,
             image=status.image,
             cpu_spec=CpuSpec(values.cpu_shares, max(values.cpu_quota, 0), values.cpu_period),
+            disks=disks(self.cgroups, cgroup) if has_disks else (),
         )
 
     def _cpu(self, cgroup: str, usage: CgroupUsage, began: float, *, has_quota: bool = False) -> CpuMeasurements:

@@ -14,7 +14,7 @@ from fairlead.agent.runtimes.base import START_ERROR, ContainerStatus, State
 from fairlead.api.pods import Container, Pod
 from fairlead.node.container_runtime import Exit, Image, Probed, Start
 from fairlead.node.container_sync import CREATE_AGAIN_SECONDS, START_FAILED
-from fairlead.node.containers import OOM_KILLED, SIGKILLED
+from fairlead.node.containers import OOM_KILLED, SIGKILLED, UNKNOWN
 
 #: Nobody can say yet.
 _NOT_YET = Exit(math.inf, SIGKILLED)
@@ -30,7 +30,13 @@ class ObservedRuntime:
 
     def sandbox_ready_at(self, pod: Pod, since: float) -> float:
         real = self._of(pod)
+        if real.sandbox is not None and self.has_lost_sandbox(pod):
+            real.sandbox = None
+            real.errands.forget("sandbox")
         return since if real.errands.ask("sandbox", real.make_sandbox) else math.inf
+
+    def has_lost_sandbox(self, pod: Pod) -> bool:
+        return not self._of(pod).place.runtime.has_sandbox(pod.metadata.uid)
 
     def mount(self, pod: Pod) -> str | None:
         real = self._of(pod)
@@ -123,6 +129,6 @@ class ObservedRuntime:
 def _exit(real: RealPod, status: ContainerStatus) -> Exit:
     if status.start_error:
         return Exit(status.finished_at, START_FAILED, START_ERROR, status.start_error)
-    reason = OOM_KILLED if status.is_oom_killed else ""
+    reason = OOM_KILLED if status.is_oom_killed else (UNKNOWN if status.is_lost else "")
     words = last_words(real.place.runtime, status, real.container(status.name))
     return Exit(status.finished_at, status.exit_code, reason, words)

@@ -106,6 +106,8 @@ class RealPod:
         )
         try:
             await asyncio.to_thread(place.cgroups.ensure, wanted.cgroup, place.cgroup_files(self.sized))
+            if not place.runtime.has_sandbox(meta.uid):
+                await place.network.detach(meta.uid)  # one that is lost
             sandbox = await place.runtime.create_sandbox(wanted)
             self.addresses = sandbox.addresses or (place.node_ip,)
             if sandbox.netns is not None:
@@ -241,6 +243,10 @@ class RealPod:
         asker = self._asker(container.name, id_)
         found = self._probes[id_] = Probes(self.container(container.name), asker, started_at, self._wake, failed)
         return found
+
+    def lost_sandbox(self) -> None:
+        """The runtime tells that what its containers share is gone."""
+        self._wake()
 
     def ended(self, id_: str) -> None:
         """The runtime tells that a container has ended."""

@@ -88,6 +88,7 @@ class PodWorker:
     async def run(self) -> None:
         """Until cancelled. What pods come from must be running."""
         self._place.runtime.subscribe(self._container_ended)
+        self._place.runtime.subscribe_lost(self._sandbox_lost)
         self._pods.subscribe_static(self._pod_event)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._take_from_api(), name="pods of the API server")
@@ -134,6 +135,10 @@ class PodWorker:
     def _container_ended(self, status: ContainerStatus) -> None:
         if (real := self._real.get(status.pod_uid)) is not None:
             real.ended(status.id)
+
+    def _sandbox_lost(self, uid: str) -> None:
+        if (real := self._real.get(uid)) is not None:
+            real.lost_sandbox()
 
     async def _take_from_api(self) -> None:
         await self._pods.synced()
@@ -193,7 +198,7 @@ class PodWorker:
         run = self._runs.get(uid)
         if run is None:
             run = PodRun(self._runtime, pod, 0, moment)
-            if run.has_sandbox:  # an earlier agent made it; after a start of the machine it is made again
+            if run.has_sandbox and self._place.runtime.has_sandbox(uid):  # an earlier agent made it
                 await self._make_again(real)
             self._runs[uid] = run
         if run.deleted_at is None and pod.metadata.is_terminating:

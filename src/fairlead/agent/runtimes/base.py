@@ -193,6 +193,8 @@ class ContainerStatus:
     finished_at: float = 0.0
     exit_code: int = 0
     is_oom_killed: bool = False
+    #: Nobody saw how it ended; its exit code is then made up.
+    is_lost: bool = False
     #: Why it did not start.
     start_error: str = ""
     stop_signal: int = 15
@@ -248,13 +250,25 @@ class Runtime(Protocol):
         """Call that whenever a container has ended."""
         ...
 
-    async def create_sandbox(self, spec: SandboxSpec) -> Sandbox: ...
+    def subscribe_lost(self, lost: Callable[[str], None]) -> None:
+        """Call that with the uid of a pod whose sandbox is lost: its process has died, or somebody has stopped it."""
+        ...
+
+    async def create_sandbox(self, spec: SandboxSpec) -> Sandbox:
+        """One that is lost is replaced; what ran in it must have ended, and is known until it is removed."""
+        ...
+
+    def has_sandbox(self, uid: str) -> bool:
+        """Whether the pod has one that is not lost."""
+        ...
 
     async def remove_sandbox(self, uid: str) -> None:
         """With all of its containers, whatever state they are in."""
         ...
 
-    def sandboxes(self) -> Sequence[Sandbox]: ...
+    def sandboxes(self) -> Sequence[Sandbox]:
+        """With those that are lost."""
+        ...
 
     async def all_sandboxes(self) -> Sequence[Sandbox]:
         """With those that nobody has asked for: a runtime may finish what an agent that has ended had begun."""

@@ -1,6 +1,7 @@
 """`/metrics/cadvisor`: the names and labels under which kubelet shows cgroups, as far as they are measured.
 
-Cgroups of the system and of whole pods have an id alone; containers are named by their pod as well.
+Cgroups of the system have an id alone; those of pods are named by their pod, and containers by themselves as well. What
+a kubelet shows as the network of a pod's sandbox is that of the pod here: not all runtimes have a sandbox to measure.
 Source: github.com/google/cadvisor `metrics/prometheus.go`, pkg/kubelet/server/server.go.
 """
 
@@ -14,7 +15,9 @@ from fairlead.node.stats.measurements import (
     ContainerMeasurements,
     CpuMeasurements,
     CpuSpec,
+    DiskMeasurements,
     FilesystemMeasurements,
+    InterfaceMeasurements,
     MemoryMeasurements,
     NodeMeasurements,
 )
@@ -31,6 +34,8 @@ class _Cgroup(NamedTuple):
     started_at: float
     cpu_spec: CpuSpec | None = None
     filesystems: tuple[FilesystemMeasurements, ...] = ()
+    disks: tuple[DiskMeasurements, ...] = ()
+    network: tuple[InterfaceMeasurements, ...] = ()
 
 
 class _Measure(NamedTuple):
@@ -132,6 +137,64 @@ _FILESYSTEMS: Final[tuple[tuple[Family, Callable[[FilesystemMeasurements], int]]
         lambda filesystem: filesystem.used,
     ),
 )
+_DISKS: Final[tuple[tuple[Family, Callable[[DiskMeasurements], int]], ...]] = (
+    (Family("container_fs_reads_bytes_total", COUNTER, "Cumulative count of bytes read"), lambda it: it.read_bytes),
+    (Family("container_fs_reads_total", COUNTER, "Cumulative count of reads completed"), lambda it: it.reads),
+    (
+        Family("container_fs_writes_bytes_total", COUNTER, "Cumulative count of bytes written"),
+        lambda it: it.written_bytes,
+    ),
+    (Family("container_fs_writes_total", COUNTER, "Cumulative count of writes completed"), lambda it: it.writes),
+)
+_DEVICE_USAGE = Family("container_blkio_device_usage_total", COUNTER, "Blkio Device bytes usage")
+_INTERFACES: Final[tuple[tuple[Family, Callable[[InterfaceMeasurements], int]], ...]] = (
+    (
+        Family("container_network_receive_bytes_total", COUNTER, "Cumulative count of bytes received"),
+        lambda it: it.received_bytes,
+    ),
+    (
+        Family("container_network_receive_packets_total", COUNTER, "Cumulative count of packets received"),
+        lambda it: it.received_packets,
+    ),
+    (
+        Family(
+            "container_network_receive_packets_dropped_total",
+            COUNTER,
+            "Cumulative count of packets dropped while receiving",
+        ),
+        lambda it: it.receive_drops,
+    ),
+    (
+        Family(
+            "container_network_receive_errors_total", COUNTER, "Cumulative count of errors encountered while receiving"
+        ),
+        lambda it: it.receive_errors,
+    ),
+    (
+        Family("container_network_transmit_bytes_total", COUNTER, "Cumulative count of bytes transmitted"),
+        lambda it: it.sent_bytes,
+    ),
+    (
+        Family("container_network_transmit_packets_total", COUNTER, "Cumulative count of packets transmitted"),
+        lambda it: it.sent_packets,
+    ),
+    (
+        Family(
+            "container_network_transmit_packets_dropped_total",
+            COUNTER,
+            "Cumulative count of packets dropped while transmitting",
+        ),
+        lambda it: it.send_drops,
+    ),
+    (
+        Family(
+            "container_network_transmit_errors_total",
+            COUNTER,
+            "Cumulative count of errors encountered while transmitting",
+        ),
+        lambda it: it.send_errors,
+    ),
+)
 _START = Family("container_start_time_seconds", GAUGE, "Start time of the container since unix epoch in seconds.")
 _LAST_SEEN = Family("container_last_seen", GAUGE, "Last time a container was seen by the exporter")
 _CPUS = Family("machine_cpu_cores", GAUGE, "Number of logical CPU cores.")
@@ -155,6 +218,22 @@ def exposition(node: NodeMeasurements) -> bytes:
             for it in cgroups
             for filesystem in it.filesystems
         ]
+    for family, of_disk in _DISKS:
+        found[family] = [
+            Sample(it.labels | {"device": disk.device}, of_disk(disk), at) for it in cgroups for disk in it.disks
+        ]
+    found[_DEVICE_USAGE] = [
+        Sample(it.labels | _numbered(disk) | {"operation": operation}, amount, at)
+        for it in cgroups
+        for disk in it.disks
+        for operation, amount in (("Read", disk.read_bytes), ("Write", disk.written_bytes))
+    ]
+    for family, of_interface in _INTERFACES:
+        found[family] = [
+            Sample(it.labels | {"interface": interface.name}, of_interface(interface), at)
+            for it in cgroups
+            for interface in it.network
+        ]
     found[_START] = [Sample(it.labels, it.started_at, at) for it in cgroups]
     found[_LAST_SEEN] = [Sample(it.labels, int(at), at) for it in cgroups]
     found[_CPUS] = [Sample({}, node.cpus)]
@@ -164,7 +243,7 @@ def exposition(node: NodeMeasurements) -> bytes:
 
 
 def _cgroups(node: NodeMeasurements) -> Iterator[_Cgroup]:
-    disks = tuple({it.device: it for it in (node.imagefs, node.nodefs) if it is not None}.values())
+    filesystems = tuple({it.device: it for it in (node.imagefs, node.nodefs) if it is not None}.values())
     yield _Cgroup(
         _labels("/"),
         node.cpu,
@@ -172,7 +251,9 @@ def _cgroups(node: NodeMeasurements) -> Iterator[_Cgroup]:
         node.swap.usage,
         node.processes.current,
         node.started_at,
-        filesystems=disks,
+        filesystems=filesystems,
+        disks=node.disks,
+        network=node.network or (),
     )
     for container in node.system_containers:
         if container.cgroup:  # a daemon without a cgroup of its own is seen in no other
@@ -180,7 +261,17 @@ def _cgroups(node: NodeMeasurements) -> Iterator[_Cgroup]:
     for pod in node.pods:
         cgroup = pod.cgroup or f"/kubepods/pod{pod.uid}"
         labels = _labels(cgroup, pod=pod.name, namespace=pod.namespace)
-        yield _Cgroup(labels, pod.cpu, pod.memory, pod.swap.usage, pod.processes, pod.started_at, pod.cpu_spec)
+        yield _Cgroup(
+            labels,
+            pod.cpu,
+            pod.memory,
+            pod.swap.usage,
+            pod.processes,
+            pod.started_at,
+            pod.cpu_spec,
+            disks=pod.disks,
+            network=pod.network or (),
+        )
         for container in pod.containers:
             path = container.cgroup or f"{cgroup}/{container.container_id or container.name}"
             names = {"container": container.name, "image": container.image, "name": container.container_id}
@@ -197,7 +288,12 @@ def _of_container(container: ContainerMeasurements, labels: dict[str, str]) -> _
         container.started_at,
         container.cpu_spec,
         () if container.rootfs is None else (container.rootfs,),
+        container.disks,
     )
+
+
+def _numbered(disk: DiskMeasurements) -> dict[str, str]:
+    return {"device": disk.device, "major": str(disk.major), "minor": str(disk.minor)}
 
 
 def _labels(cgroup: str, **known: str) -> dict[str, str]:

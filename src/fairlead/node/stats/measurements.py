@@ -63,6 +63,32 @@ class FilesystemMeasurements(msgspec.Struct, frozen=True, gc=False):
     device: str = ""
 
 
+class InterfaceMeasurements(msgspec.Struct, frozen=True, gc=False):
+    """An interface of a network, as who is behind it sees it."""
+
+    name: str
+    received_bytes: int
+    received_packets: int
+    receive_errors: int
+    receive_drops: int
+    sent_bytes: int
+    sent_packets: int
+    send_errors: int
+    send_drops: int
+
+
+class DiskMeasurements(msgspec.Struct, frozen=True, gc=False):
+    """What went to a disk and came from there."""
+
+    device: str
+    major: int
+    minor: int
+    read_bytes: int
+    written_bytes: int
+    reads: int
+    writes: int
+
+
 class VolumeMeasurements(msgspec.Struct, frozen=True, gc=False):
     name: str
     filesystem: FilesystemMeasurements
@@ -87,6 +113,7 @@ class ContainerMeasurements(msgspec.Struct, frozen=True, gc=False):
     container_id: str = ""
     image: str = ""
     cpu_spec: CpuSpec | None = None
+    disks: tuple[DiskMeasurements, ...] = ()
 
 
 class PodMeasurements(msgspec.Struct, frozen=True, gc=False):
@@ -106,6 +133,8 @@ class PodMeasurements(msgspec.Struct, frozen=True, gc=False):
     swap: SwapMeasurements = SwapMeasurements()
     cgroup: str = ""
     cpu_spec: CpuSpec | None = None
+    network: tuple[InterfaceMeasurements, ...] | None = None
+    disks: tuple[DiskMeasurements, ...] = ()
 
 
 class ContainerUse(msgspec.Struct, frozen=True, gc=False):
@@ -146,6 +175,8 @@ class NodeMeasurements(msgspec.Struct, frozen=True, gc=False):
     #: The cgroups of `kubelet`, `runtime`, `pods` and, where it is configured, `misc` (S1-27).
     system_containers: tuple[ContainerMeasurements, ...] = ()
     pods: tuple[PodMeasurements, ...] = ()
+    network: tuple[InterfaceMeasurements, ...] | None = None
+    disks: tuple[DiskMeasurements, ...] = ()
     #: Over how many seconds rates are taken; and how many cpus there are.
     window_seconds: float = 10.0
     cpus: int = 1

@@ -1,15 +1,19 @@
 """`/stats/summary`: everything measured, as one document (k8s.io/kubelet/pkg/apis/stats/v1alpha1, 1.36).
 
-With `only_cpu_and_memory` nothing about disks, volumes and processes is in it.
+With `only_cpu_and_memory` nothing about disks, volumes, networks and processes is in it.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
 
 from fairlead.api.objects import Obj
 from fairlead.node.stats.measurements import (
     ContainerMeasurements,
     CpuMeasurements,
     FilesystemMeasurements,
+    InterfaceMeasurements,
     MemoryMeasurements,
     NodeMeasurements,
     PodMeasurements,
@@ -17,6 +21,9 @@ from fairlead.node.stats.measurements import (
     VolumeMeasurements,
 )
 from fairlead.runtime.clock import timestamp
+
+#: Which interface a kubelet takes for that of the pod.
+_MAIN_INTERFACE: Final = "eth0"
 
 
 def summary(node: NodeMeasurements, *, only_cpu_and_memory: bool = False) -> Obj:
@@ -38,6 +45,7 @@ class _Summary:
             "memory": self._memory(node.memory),
         }
         if self._has_disks:
+            shown["network"] = self._network(node.network)
             shown["fs"] = self._filesystem(node.nodefs)
             filesystems = {"imageFs": node.imagefs, "containerFs": node.containerfs}
             runtime = {name: self._filesystem(found) for name, found in filesystems.items() if found is not None}
@@ -57,6 +65,7 @@ class _Summary:
         }
         if self._has_disks:
             volumes = [self._volume(pod, volume) for volume in pod.volumes]
+            shown["network"] = self._network(pod.network)
             shown |= {"volume": volumes or None, "ephemeral-storage": self._filesystem(pod.ephemeral_storage)}
             shown["process_stats"] = {"process_count": pod.processes}
         return _present(shown | {"swap": self._swap(pod.swap)})
@@ -93,6 +102,14 @@ class _Summary:
             }
         )
 
+    def _network(self, found: Sequence[InterfaceMeasurements] | None) -> Obj | None:
+        """All interfaces, and once more the main one."""
+        if found is None:
+            return None
+        shown = [_interface(each) for each in found]
+        main = next((each for each in shown if each["name"] == _MAIN_INTERFACE), {"name": ""})
+        return {"time": self._time, **main, "interfaces": shown}
+
     def _filesystem(self, found: FilesystemMeasurements | None) -> Obj | None:
         if found is None:
             return None
@@ -110,6 +127,16 @@ class _Summary:
 
     def _swap(self, swap: SwapMeasurements) -> Obj:
         return _present({"time": self._time, "swapAvailableBytes": swap.available, "swapUsageBytes": swap.usage})
+
+
+def _interface(found: InterfaceMeasurements) -> Obj:
+    return {
+        "name": found.name,
+        "rxBytes": found.received_bytes,
+        "rxErrors": found.receive_errors,
+        "txBytes": found.sent_bytes,
+        "txErrors": found.send_errors,
+    }
 
 
 def _present(shown: Obj) -> Obj:

@@ -38,7 +38,6 @@ from fairlead.agent.runtimes.base import (
 from fairlead.agent.runtimes.cri import messages as cri
 from fairlead.agent.runtimes.cri.client import Asked, CallFailed, Client
 from fairlead.agent.runtimes.cri.events import ContainerEvents
-from fairlead.agent.runtimes.cri.first_processes import FirstProcesses
 from fairlead.agent.runtimes.cri.images import CriImages
 from fairlead.agent.runtimes.cri.reset import remember
 from fairlead.agent.runtimes.cri.sandboxes import Sandboxes
@@ -52,6 +51,7 @@ from fairlead.agent.runtimes.cri.specs import (
     status_of,
 )
 from fairlead.agent.runtimes.cri.streams import RemoteStreams, open_streams
+from fairlead.agent.runtimes.first_processes import FirstProcesses
 from fairlead.agent.trees import remove_tree
 from fairlead.node.cgroups.containers import ContainerValues
 from fairlead.runtime.clock import monotonic
@@ -126,6 +126,7 @@ class CriRuntime:
                 if not is_told or monotonic() - looked_at >= TOLD_LOOK_SECONDS:
                     self._events.may_have_missed, looked_at = False, monotonic()  # what ends from now on is told
                     await self._look()
+                    await self._sandboxes.look()
                 await self._images.look()
                 self.problem = await self._ask_what_it_is()
             except RuntimeFailure as failure:
@@ -146,12 +147,19 @@ class CriRuntime:
         for task in self._looking.values():
             task.cancel()
         self._processes.close()
+        self._sandboxes.close()
         self._client.close()
 
     def subscribe(self, changed: Callable[[ContainerStatus], None]) -> None:
         self._subscribers.append(changed)
 
+    def subscribe_lost(self, lost: Callable[[str], None]) -> None:
+        self._sandboxes.subscribe_lost(lost)
+
     # -- sandboxes
+
+    def has_sandbox(self, uid: str) -> bool:
+        return self._sandboxes.has(uid)
 
     def sandboxes(self) -> Sequence[Sandbox]:
         return self._sandboxes.all()

@@ -24,6 +24,7 @@ from fairlead.agent.runtimes.base import (
 from fairlead.agent.runtimes.cri import messages as cri
 from fairlead.agent.runtimes.proc_paths import MASKED, READ_ONLY
 from fairlead.node.cgroups.containers import ContainerValues
+from fairlead.node.containers import OOM_KILLED, UNKNOWN
 
 #: The folder of the agent.
 ROOT_LABEL: Final = "fairlead.dev/root"
@@ -35,7 +36,7 @@ _IMAGE_ID: Final = "fairlead.dev/image-id"
 _STOP_SIGNAL: Final = "fairlead.dev/stop-signal"
 _TTY: Final = "fairlead.dev/tty"
 _UID: Final = "io.kubernetes.pod.uid"
-_OOM_KILLED: Final = "OOMKilled"
+
 _PROFILE_TYPES: Final = {
     "RuntimeDefault": cri.RUNTIME_DEFAULT,
     "Unconfined": cri.UNCONFINED,
@@ -235,7 +236,8 @@ def status_of(answer: cri.ContainerStatusResponse, pid: int) -> ContainerStatus:
         # a short run may have ended before the runtime notes that it has begun
         finished_at=max(finished_at, started_at if finished_at else 0) * _NANO,
         exit_code=found.exit_code,
-        is_oom_killed=found.reason == _OOM_KILLED,
+        is_oom_killed=found.reason == OOM_KILLED,
+        is_lost=found.reason == UNKNOWN,
         start_error=found.message if is_start_error else "",
         stop_signal=int(stop_signal) if stop_signal.isdecimal() else signal.SIGTERM,
         has_tty=said.get(_TTY) == "true",

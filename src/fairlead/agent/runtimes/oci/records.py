@@ -10,7 +10,7 @@ import msgspec
 
 from fairlead.agent.runtimes.base import ContainerSpec, ContainerStatus, IdRange, Sandbox, SandboxSpec, State
 from fairlead.agent.runtimes.oci.layout import ContainerFiles, Layout, SandboxFiles
-from fairlead.node.containers import SIGKILLED
+from fairlead.node.containers import LOST, SIGKILLED
 
 Record = TypeVar("Record", bound=msgspec.Struct)
 
@@ -59,6 +59,8 @@ class ContainerRecord(msgspec.Struct, frozen=True, kw_only=True):
     start_error: str = ""
     #: Its processes do not end with its first.
     shares_processes: bool = False
+    #: When the machine went down under it; nobody saw how it ended.
+    lost_at: float = 0.0
 
     @classmethod
     def of(cls, spec: ContainerSpec, now: float, *, shares_processes: bool) -> ContainerRecord:
@@ -77,7 +79,8 @@ class ContainerRecord(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def status(self, files: ContainerFiles, state: State) -> ContainerStatus:
-        code, finished_at = ended(files) if state is State.EXITED else (0, 0.0)
+        is_lost = state is State.EXITED and bool(self.lost_at)
+        code, finished_at = (LOST, self.lost_at) if is_lost else ended(files) if state is State.EXITED else (0, 0.0)
         return ContainerStatus(
             id=self.id,
             pod_uid=self.pod_uid,
@@ -93,6 +96,7 @@ class ContainerRecord(msgspec.Struct, frozen=True, kw_only=True):
             finished_at=max(finished_at, self.started_at, self.created_at),
             exit_code=code,
             is_oom_killed=state is State.EXITED and code == SIGKILLED and files.oom.exists(),
+            is_lost=is_lost,
             start_error=self.start_error,
             stop_signal=self.stop_signal,
             has_tty=self.has_tty,
@@ -139,3 +143,11 @@ def sandbox_records(layout: Layout) -> list[SandboxRecord]:
 def container_records(layout: Layout) -> list[ContainerRecord]:
     found = (recall(ContainerFiles(folder).record, ContainerRecord) for folder in sorted(layout.containers.iterdir()))
     return [record for record in found if record is not None]
+
+
+def lose(layout: Layout, now: float) -> None:
+    """The machine was started anew: what ran until then has ended, and nobody saw how."""
+    for record in container_records(layout):
+        files = layout.container(record.id)
+        if not files.exit.exists() and not record.start_error:
+            keep(files.record, msgspec.structs.replace(record, lost_at=record.lost_at or now))

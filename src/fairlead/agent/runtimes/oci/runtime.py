@@ -33,25 +33,24 @@ from fairlead.agent.runtimes.base import (
     SandboxSpec,
     State,
 )
+from fairlead.agent.runtimes.first_processes import FirstProcesses
 from fairlead.agent.runtimes.oci import records, user_namespace
 from fairlead.agent.runtimes.oci.commands import run_in
 from fairlead.agent.runtimes.oci.layout import ContainerFiles, Layout, SandboxFiles
 from fairlead.agent.runtimes.oci.maker import Maker
-from fairlead.agent.runtimes.oci.records import ContainerRecord, SandboxRecord, keep, keeper_of, recall
-from fairlead.agent.runtimes.oci.shared_processes import NAMESPACE, end_processes, share_processes
+from fairlead.agent.runtimes.oci.records import ContainerRecord, keep, keeper_of, recall
+from fairlead.agent.runtimes.oci.sandboxes import Sandboxes
+from fairlead.agent.runtimes.oci.shared_processes import NAMESPACE
 from fairlead.agent.trees import remove_tree
 from fairlead.node.cgroups.containers import ContainerValues
 from fairlead.node.cgroups.tree import container_files
 from fairlead.node.containers import SIGKILLED
-from fairlead.node.sysctls import file_of
 from fairlead.runtime.clock import now
 from fairlead.runtime.streaming.remote_command import Wanted
 
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 #: Of cgroup v1, where the kernel counts swap.
 _MEMORY_AND_SWAP: Final = "memory.memsw.limit_in_bytes"
-#: /dev/shm of a pod, as containerd has it.
-_SHM_OPTIONS: Final = "mode=1777,size=65536k"
 
 
 class OciRuntime:
@@ -72,9 +71,9 @@ class OciRuntime:
         self._least_oom_score_adj = least_oom_score_adj
         self.name = maker.name
         self.has_strict_groups = self.has_users = not maker.has_one_user
-        self._sandboxes: dict[str, Sandbox] = {}
+        self._sandboxes = Sandboxes(self._layout, maker, makers.keys(), least_oom_score_adj)
         self._containers: dict[str, ContainerStatus] = {}
-        self._watched: dict[str, int] = {}  # by container: a descriptor of its keeper
+        self._keepers = FirstProcesses(self._ended)  # by container
         self._subscribers: list[Callable[[ContainerStatus], None]] = []
         self._waiting: dict[str, list[asyncio.Event]] = {}  # by container: who waits for its end
         self.version = ""
@@ -83,19 +82,14 @@ class OciRuntime:
         """Remnants of what was never finished are removed."""
         self.version = await self._maker.version()
         await asyncio.to_thread(self._prepare)
-        for sandbox in records.sandbox_records(self._layout):
-            files = self._layout.sandbox(sandbox.uid)
-            self._sandboxes[sandbox.uid] = sandbox.sandbox(files)
-            await asyncio.to_thread(user_namespace.forget, files.mapped)  # of a container that was never made
+        await self._sandboxes.adopt()
         for folder in sorted(self._layout.containers.iterdir()):
             record = recall(ContainerFiles(folder).record, ContainerRecord)
-            if record is None or record.pod_uid not in self._sandboxes:
+            if record is None or record.pod_uid not in self._sandboxes.found:
                 await self._discard(folder.name)
             else:
                 await self._take_up(record, ContainerFiles(folder))
-        for folder in self._layout.sandboxes.iterdir():
-            if folder.name not in self._sandboxes:
-                await asyncio.to_thread(_remove_sandbox_files, SandboxFiles(folder))
+        await self._sandboxes.remove_unknown()
 
     async def run(self) -> None:
         """Keepers tell all there is to notice; what the maker has to look after is its own."""
@@ -111,43 +105,35 @@ class OciRuntime:
 
     def close(self) -> None:
         """Stop watching; containers run on."""
-        for id_ in list(self._watched):
-            self._forget_keeper(id_)
+        self._keepers.close()
+        self._sandboxes.close()
 
     def subscribe(self, changed: Callable[[ContainerStatus], None]) -> None:
         self._subscribers.append(changed)
 
+    def subscribe_lost(self, lost: Callable[[str], None]) -> None:
+        self._sandboxes.subscribe_lost(lost)
+
     # -- sandboxes
 
     def sandboxes(self) -> Sequence[Sandbox]:
-        return list(self._sandboxes.values())
+        return self._sandboxes.all()
+
+    def has_sandbox(self, uid: str) -> bool:
+        return self._sandboxes.has(uid)
 
     async def all_sandboxes(self) -> Sequence[Sandbox]:
         """All are made by this process, or were found by it at its start."""
         return self.sandboxes()
 
     async def create_sandbox(self, spec: SandboxSpec) -> Sandbox:
-        if (known := self._sandboxes.get(spec.uid)) is not None:
-            return known
-        if spec.handler and spec.handler not in self._makers:
-            raise RuntimeFailure(f'no runtime for "{spec.handler}" is configured')  # containerd's words
-        files, wanted = self._layout.sandbox(spec.uid), self._maker.namespaces(spec)
-        record = SandboxRecord.of(spec, host_network="net" not in wanted)
-        try:
-            await asyncio.to_thread(self._make_sandbox, files, spec, wanted)
-        except OSError as error:
-            await asyncio.to_thread(_remove_sandbox_files, files)
-            raise RuntimeFailure(f"the namespaces of the pod cannot be made: {error}") from error
-        keep(files.record, record)
-        found = self._sandboxes[spec.uid] = record.sandbox(files)
-        return found
+        return await self._sandboxes.create(spec)
 
     async def remove_sandbox(self, uid: str) -> None:
         for status in self.containers():
             if status.pod_uid == uid:
                 await self.remove(status.id)
-        await asyncio.to_thread(_remove_sandbox_files, self._layout.sandbox(uid))
-        self._sandboxes.pop(uid, None)
+        await self._sandboxes.remove(uid)
 
     # -- containers
 
@@ -160,9 +146,10 @@ class OciRuntime:
     async def create(self, spec: ContainerSpec) -> str:
         if spec.id in self._containers:
             return spec.id
-        sandbox = self._sandboxes[spec.pod_uid]
+        sandbox = self._sandboxes.found[spec.pod_uid]
         files, sandbox_files = self._layout.container(spec.id), self._layout.sandbox(spec.pod_uid)
         await self._discard(spec.id)  # of an attempt that came to nothing
+        self._sandboxes.check(spec.pod_uid)
         cgroup = f"{sandbox.cgroup}/{spec.id}"
         async with self._of_users(spec, sandbox, sandbox_files) as spec:
             return await self._create(spec, files, sandbox_files, cgroup)
@@ -213,7 +200,7 @@ class OciRuntime:
         if status.state is State.EXITED:
             return
         if number == signal.SIGKILL:
-            cgroup = f"{self._sandboxes[status.pod_uid].cgroup}/{id_}"
+            cgroup = f"{self._sandboxes.found[status.pod_uid].cgroup}/{id_}"
             await asyncio.to_thread(self._cgroups.kill, cgroup)
         with suppress(ProcessLookupError):
             os.kill(status.pid, number)
@@ -223,13 +210,13 @@ class OciRuntime:
             return
         if status.state is not State.EXITED:
             await self.signal(id_, signal.SIGKILL)
-        self._forget_keeper(id_)
+        self._keepers.forget(id_)
         await self._discard(id_)
         self._containers.pop(id_, None)
 
     async def update(self, id_: str, resources: ContainerValues) -> None:
         status = self._known(id_)
-        cgroup = f"{self._sandboxes[status.pod_uid].cgroup}/{id_}"
+        cgroup = f"{self._sandboxes.found[status.pod_uid].cgroup}/{id_}"
         files = dict(container_files(resources, self._cgroups.hierarchies.version))
         if resources.memory_swap_limit and self._cgroups.read(cgroup, _MEMORY_AND_SWAP) is not None:
             files[_MEMORY_AND_SWAP] = str(resources.memory_swap_limit)
@@ -280,28 +267,10 @@ class OciRuntime:
         if not known.exists() or known.read_text() != boot:
             remove_tree(self._layout.state)
             self._layout.make()
-            for record in records.sandbox_records(self._layout):
-                _remove_sandbox_files(self._layout.sandbox(record.uid))
+            records.lose(self._layout, now())
             known.write_text(boot)
         for maker in self._all_makers:
             maker.prepare()
-
-    def _make_sandbox(self, files: SandboxFiles, spec: SandboxSpec, wanted: Collection[str]) -> None:
-        _remove_sandbox_files(files)
-        files.shm.mkdir(parents=True)
-        linux.mount("shm", files.shm, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC, _SHM_OPTIONS)
-        pins = {name: files.pin(name) for name in wanted}
-        sysctls = {file_of(name): value for name, value in spec.sysctls.items()}
-        if spec.users is not None:
-            user_namespace.pin_with_users(pins, spec.users)
-            others = {name: pin for name, pin in pins.items() if name != "user"}
-            linux.set_up_namespaces(others, spec.hostname)
-            user_namespace.set_sysctls(pins, sysctls)
-        elif pins:
-            linux.pin_namespaces(pins, spec.hostname, sysctls)
-        if spec.shares_processes:
-            cgroups, least = self._maker.cgroup_folders, self._least_oom_score_adj
-            share_processes(files, cgroups, least, has_users=spec.users is not None)
 
     @asynccontextmanager
     async def _of_users(
@@ -370,7 +339,7 @@ class OciRuntime:
         if not files.folder.exists():
             return
         record = recall(files.record, ContainerRecord)
-        is_known = record is not None and record.pod_uid in self._sandboxes
+        is_known = record is not None and record.pod_uid in self._sandboxes.found
         makers = [self._maker_of(record.pod_uid)] if record and is_known else self._all_makers
         for maker in makers:
             await maker.delete(id_)
@@ -383,19 +352,13 @@ class OciRuntime:
 
     def _watch(self, id_: str, files: ContainerFiles) -> None:
         """Notice the end of the keeper, which comes after it has written how the container ended."""
-        keeper = keeper_of(files)
-        try:
-            descriptor = os.pidfd_open(keeper) if keeper else -1
-        except ProcessLookupError:
-            descriptor = -1
-        if descriptor < 0:
+        if keeper := keeper_of(files):
+            self._keepers.watch(id_, keeper)
+        else:
             self._ended(id_)
-            return
-        self._watched[id_] = descriptor
-        asyncio.get_running_loop().add_reader(descriptor, self._ended, id_)
 
     def _ended(self, id_: str) -> None:
-        self._forget_keeper(id_)
+        self._keepers.forget(id_)
         files = self._layout.container(id_)
         record = recall(files.record, ContainerRecord)
         if record is None or id_ not in self._containers:
@@ -410,23 +373,18 @@ class OciRuntime:
     def _end_rest(self, record: ContainerRecord, files: ContainerFiles) -> None:
         """What a container has left that is over; of one whose keeper was killed that may be all."""
         if record.shares_processes or not files.exit.exists():
-            self._cgroups.kill(f"{self._sandboxes[record.pod_uid].cgroup}/{record.id}")
+            self._cgroups.kill(f"{self._sandboxes.found[record.pod_uid].cgroup}/{record.id}")
 
     def _status(self, record: ContainerRecord, files: ContainerFiles, state: State) -> ContainerStatus:
         """conmon hears of every cgroup above its container as well, on cgroup v1: the container's own count decides."""
         status = record.status(files, state)
-        if state is not State.EXITED or record.pod_uid not in self._sandboxes:
+        if state is not State.EXITED or record.pod_uid not in self._sandboxes.found:
             return status
-        cgroup = f"{self._sandboxes[record.pod_uid].cgroup}/{record.id}"
+        cgroup = f"{self._sandboxes.found[record.pod_uid].cgroup}/{record.id}"
         if not self._cgroups.exists(cgroup):
             return status
         is_oom_killed = status.exit_code == SIGKILLED and oom_kills(self._cgroups, cgroup) > 0
         return replace(status, is_oom_killed=is_oom_killed)
-
-    def _forget_keeper(self, id_: str) -> None:
-        if (descriptor := self._watched.pop(id_, None)) is not None:
-            asyncio.get_running_loop().remove_reader(descriptor)
-            os.close(descriptor)
 
     @property
     def _all_makers(self) -> Collection[Maker]:
@@ -434,18 +392,12 @@ class OciRuntime:
 
     def _maker_of(self, pod_uid: str) -> Maker:
         """Who makes the containers of the pod; the usual one for a handler that is not installed any more."""
-        return self._makers.get(self._sandboxes[pod_uid].handler, self._maker)
+        return self._makers.get(self._sandboxes.found[pod_uid].handler, self._maker)
 
     def _known(self, id_: str) -> ContainerStatus:
         if (status := self._containers.get(id_)) is None:
             raise RuntimeFailure(f"there is no container {id_}")
         return status
-
-
-def _remove_sandbox_files(files: SandboxFiles) -> None:
-    end_processes(files)
-    linux.unmount_below(files.folder)
-    remove_tree(files.folder, ignore_errors=True)
 
 
 def _tail(file: Path, limit: int) -> bytes:

@@ -64,8 +64,16 @@ def share_processes(
 
 def end_processes(files: SandboxFiles) -> None:
     """End it, and with it all in its namespace; that there is none is well."""
+    if pid := holder_of(files):
+        with suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)  # if it is ours; the children of an agent that is gone are others'
+
+
+def holder_of(files: SandboxFiles) -> int:
+    """The pid of the process; 0 if it is gone, even if another has its number now."""
     with suppress(OSError, ValueError):
         pid = int(files.holder_pid.read_text())
         if os.fsencode(files.holder) in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)  # if it is ours; the children of an agent that is gone are others'
+            return pid
+    return 0

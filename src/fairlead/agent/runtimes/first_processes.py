@@ -1,4 +1,4 @@
-"""Notices at once that a container has ended: the kernel says when its first process is gone.
+"""Notices at once that a container has ended, or what keeps it: the kernel says when that process is gone.
 
 A runtime would tell it too, if it is new enough (containerd 1.6 has no events); and between two looks at all containers
 a restart would take seconds.
@@ -12,11 +12,11 @@ from collections.abc import Callable
 
 
 class FirstProcesses:
-    """`ended` is called with the id of a container whose process has gone."""
+    """`ended` is called with the id under which a process is watched that has gone."""
 
     def __init__(self, ended: Callable[[str], None]) -> None:
         self._ended = ended
-        self._watched: dict[str, int] = {}  # by container: a descriptor of its process
+        self._watched: dict[str, int] = {}  # by id: a descriptor of its process
 
     def watch(self, id_: str, pid: int) -> None:
         """Nothing happens where it is watched already, or where there is no such process: others look at that."""
