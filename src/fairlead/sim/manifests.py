@@ -82,20 +82,22 @@ def portable(obj: Obj) -> Obj:
 def latest_date(objects: Iterable[Obj]) -> float | None:
     """An estimate of when a dump was taken (seconds since the epoch): the latest date in its objects' metadata and
     status. None if there is none."""
-    return max((moment for obj in objects for moment in _dates(obj)), default=None)
+    texts = {text for obj in objects for text in _dates(obj) if isinstance(text, str)}  # most say the same few seconds
+    return max((moment for text in texts if 0 < (moment := _moment(text)) < _LATEST), default=None)
 
 
-def _dates(obj: Obj) -> Iterator[float]:
-    texts = [metadata(obj).get("creationTimestamp"), *_past(obj.get("status"))]
+def _dates(obj: Obj) -> Iterator[object]:
+    yield metadata(obj).get("creationTimestamp")
+    yield from _past(obj.get("status"))
     if obj.get("kind") == "Event":
-        texts += _past(obj)
-    for text in texts:
-        try:
-            moment = parse_timestamp(text) if isinstance(text, str) else 0.0
-        except (ValueError, OverflowError):
-            continue  # invalid; the server reports it when the object is stored
-        if 0 < moment < _LATEST:
-            yield moment
+        yield from _past(obj)
+
+
+def _moment(text: str) -> float:
+    try:
+        return parse_timestamp(text)
+    except (ValueError, OverflowError):
+        return 0.0  # invalid; the server reports it when the object is stored
 
 
 def _past(value: object) -> Iterator[object]:
