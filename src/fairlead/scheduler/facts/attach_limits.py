@@ -26,8 +26,11 @@ class AttachLimits:
         before, after = self._of_node.pop(name, NO_LIMITS), new.limits if new is not None else NO_LIMITS
         if after:
             self._of_node[name] = after
-        self._nodes_of += Counter(after.keys())
-        self._nodes_of -= Counter(before.keys())
+        self._nodes_of.update(after.keys())
+        self._nodes_of.subtract(before.keys())
+        for driver in before:
+            if not self._nodes_of[driver]:
+                del self._nodes_of[driver]
         return any(driver not in after or after[driver] > most for driver, most in before.items())
 
     def set_attachment(self, old: VolumeAttachment | None, new: VolumeAttachment | None) -> bool:
