@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from fairlead.agent import linux
-from tests.agent.machine import in_loop, real_containers
+from tests.agent.machine import in_loop, mounts_below, real_containers, until
 from tests.agent.runtime_place import OCI, place
 
 pytestmark = real_containers
@@ -41,3 +43,43 @@ async def test_what_is_no_folder_of_a_container_or_sandbox_keeps_no_agent_from_s
         here.close()
         await here.open()
         assert [status.id for status in here.runtime.containers()] == [id_]
+
+
+@in_loop
+async def test_making_a_container_may_be_given_up_at_any_instant(tmp_path: Path) -> None:
+    """As when its pod goes meanwhile: of what was begun by then nothing is left, nor comes later."""
+    async with place(tmp_path, OCI) as here:
+        for number in range(40):
+            making = asyncio.create_task(here.run(f"c{number}", "sleep", "1000"))
+            await asyncio.sleep(number * 0.002)
+            making.cancel()
+            await asyncio.wait([making])
+            for status in here.runtime.containers():
+                await here.runtime.remove(status.id)
+            assert list(here.root.glob("containers/*")) == [], number
+            await until(lambda: not _keepers(here.root))
+        await until(lambda: not here.cgroups.processes(here.pod))
+        assert list(here.root.glob("containers/*")) == [] == list(here.root.glob("state/*/*"))
+
+
+@in_loop
+async def test_making_a_sandbox_may_be_given_up_at_any_instant(tmp_path: Path) -> None:
+    async with place(tmp_path, OCI) as here:
+        before = mounts_below(here.root)
+        for number in range(20):
+            making = asyncio.create_task(here.runtime.create_sandbox(here.sandbox("u2")))
+            await asyncio.sleep(number * 0.001)
+            making.cancel()
+            await asyncio.wait([making])
+            await here.runtime.remove_sandbox("u2")
+            assert not (here.root / "sandboxes/u2").exists() and mounts_below(here.root) == before, number
+
+
+def _keepers(root: Path) -> list[bytes]:
+    """What runs of those whose words have that folder among them."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if os.fsencode(f"{root}/containers") in (words := path.read_bytes()):
+                found.append(words)
+    return found

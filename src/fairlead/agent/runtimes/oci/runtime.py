@@ -33,6 +33,7 @@ from fairlead.agent.runtimes.base import (
     SandboxSpec,
     State,
 )
+from fairlead.agent.runtimes.finishing import to_its_end
 from fairlead.agent.runtimes.first_processes import FirstProcesses
 from fairlead.agent.runtimes.oci import records, user_namespace
 from fairlead.agent.runtimes.oci.commands import run_in
@@ -144,8 +145,9 @@ class OciRuntime:
         return self._containers.get(id_)
 
     async def create(self, spec: ContainerSpec) -> str:
-        if spec.id in self._containers:
-            return spec.id
+        return spec.id if spec.id in self._containers else await to_its_end(self._made(spec))
+
+    async def _made(self, spec: ContainerSpec) -> str:
         sandbox = self._sandboxes.found[spec.pod_uid]
         files, sandbox_files = self._layout.container(spec.id), self._layout.sandbox(spec.pod_uid)
         await self._discard(spec.id)  # of an attempt that came to nothing

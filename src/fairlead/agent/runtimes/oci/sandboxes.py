@@ -12,6 +12,7 @@ from typing import Final
 
 from fairlead.agent import linux
 from fairlead.agent.runtimes.base import RuntimeFailure, Sandbox, SandboxSpec
+from fairlead.agent.runtimes.finishing import to_its_end
 from fairlead.agent.runtimes.first_processes import FirstProcesses
 from fairlead.agent.runtimes.oci import records, user_namespace
 from fairlead.agent.runtimes.oci.layout import Layout, SandboxFiles
@@ -66,8 +67,9 @@ class Sandboxes:
                 await asyncio.to_thread(remove_files, SandboxFiles(folder))
 
     async def create(self, spec: SandboxSpec) -> Sandbox:
-        if self.has(spec.uid):
-            return self._found[spec.uid]
+        return self._found[spec.uid] if self.has(spec.uid) else await to_its_end(self._made(spec))
+
+    async def _made(self, spec: SandboxSpec) -> Sandbox:
         if spec.handler and spec.handler not in self._handlers:
             raise RuntimeFailure(f'no runtime for "{spec.handler}" is configured')  # containerd's words
         files, wanted = self._layout.sandbox(spec.uid), self._maker.namespaces(spec)
