@@ -124,3 +124,17 @@ def test_processes_of_another_pid_namespace_have_no_number(tmp_path: Path) -> No
     (tmp_path / "pod").mkdir()
     (tmp_path / "pod/cgroup.procs").write_text("0\n7\n0\n")
     assert Cgroups(Hierarchies(2, {"memory": tmp_path})).processes("/pod") == {7}
+
+
+def test_a_cpuset_of_version_1_made_with_mkdir_alone_gets_what_its_parent_has(tmp_path: Path) -> None:
+    empty = {"cpuset.cpus": "\n", "cpuset.mems": "\n"}
+    _files(tmp_path, {"cpuset.cpus": "0-3\n", "cpuset.mems": "0\n"})
+    _files(tmp_path / "mine", empty)
+    _files(tmp_path / "mine/pods", empty)
+    _files(tmp_path / "mine/pods/one", {"cpuset.cpus": "2\n", "cpuset.mems": "\n"})
+
+    Cgroups(Hierarchies(1, {"cpuset": tmp_path})).ensure("/mine/pods/one", {})
+
+    assert (tmp_path / "mine/pods/cpuset.cpus").read_text() == "0-3\n"
+    assert (tmp_path / "mine/pods/one/cpuset.cpus").read_text() == "2\n"
+    assert (tmp_path / "mine/pods/one/cpuset.mems").read_text() == "0\n"

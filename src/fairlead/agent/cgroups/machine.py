@@ -124,8 +124,9 @@ class Cgroups:
             folder /= part
             if not folder.is_dir():
                 folder.mkdir(exist_ok=True)
-                if root == self.hierarchies.controllers.get("cpuset") and self.hierarchies.version == 1:
-                    for file in _INHERITED:
+            if root == self.hierarchies.controllers.get("cpuset") and self.hierarchies.version == 1:
+                for file in _INHERITED:
+                    if not (folder / file).read_text().strip():  # new, or somebody made it with mkdir alone
                         (folder / file).write_text((folder.parent / file).read_text())
 
     def _delegate(self, folder: Path) -> None:
