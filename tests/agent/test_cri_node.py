@@ -141,6 +141,7 @@ async def test_what_the_runtime_refuses_to_remove_is_told_and_tried_again_also_b
         assert not [record for record in caplog.records if record.exc_info]
 
 
+@pytest.mark.slow
 @in_loop
 async def test_a_pod_does_not_wait_for_one_of_its_name_that_the_runtime_refuses_to_remove(tmp_path: Path) -> None:
     async with real_node(tmp_path, kind=CONTAINERD) as node:

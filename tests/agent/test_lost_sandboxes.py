@@ -97,6 +97,7 @@ def _has_moved(before: Obj, pod: Obj) -> bool:
     return bool(pod["status"].get("podIP")) and pod["status"]["podIP"] != before["status"]["podIP"]
 
 
+@pytest.mark.slow
 @with_containerd
 @in_loop
 async def test_init_containers_run_again_and_no_more_than_two_sandboxes_are_kept(tmp_path: Path) -> None:
@@ -126,6 +127,7 @@ async def test_a_pod_that_is_never_restarted_fails_with_its_sandbox(tmp_path: Pa
         assert CHANGED not in await node.events("once")
 
 
+@pytest.mark.slow
 @with_containerd
 @in_loop
 async def test_a_sandbox_that_went_while_no_agent_was_there_is_made_again(tmp_path: Path) -> None:
@@ -147,6 +149,7 @@ async def test_a_sandbox_that_went_while_no_agent_was_there_is_made_again(tmp_pa
         await node.gone("gone")
 
 
+@pytest.mark.slow
 @real_containers
 @in_loop
 @pytest.mark.parametrize("loss", ["process", "network"])

@@ -231,6 +231,7 @@ def test_a_node_says_what_it_is_told(ground: Ground) -> None:
     assert node["status"]["allocatable"]["cpu"] == f"{cpus * 1000 - 500}m"
 
 
+@pytest.mark.slow
 def test_a_node_elsewhere_asks_for_its_serving_certificate(ground: Ground, kubectl_path: Path) -> None:
     with fairlead_up(ground.folder / "data", "--nodes", "0") as up:
 

@@ -45,6 +45,7 @@ async def test_what_is_no_folder_of_a_container_or_sandbox_keeps_no_agent_from_s
         assert [status.id for status in here.runtime.containers()] == [id_]
 
 
+@pytest.mark.slow
 @in_loop
 async def test_making_a_container_may_be_given_up_at_any_instant(tmp_path: Path) -> None:
     """As when its pod goes meanwhile: of what was begun by then nothing is left, nor comes later."""
@@ -62,6 +63,7 @@ async def test_making_a_container_may_be_given_up_at_any_instant(tmp_path: Path)
         assert list(here.root.glob("containers/*")) == [] == list(here.root.glob("state/*/*"))
 
 
+@pytest.mark.slow
 @in_loop
 async def test_making_a_sandbox_may_be_given_up_at_any_instant(tmp_path: Path) -> None:
     async with place(tmp_path, OCI) as here:

@@ -187,6 +187,7 @@ def test_a_table_names_the_preemptor(tmp_path: Path) -> None:
     assert any(row.endswith(",preempted,by default/vip") for row in rows)
 
 
+@pytest.mark.slow
 def test_reports_of_equal_runs_are_equal_files(dump: str, tmp_path: Path) -> None:
     paths = [tmp_path / "first.html", tmp_path / "second.html"]
     for path in paths:

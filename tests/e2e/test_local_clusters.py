@@ -89,12 +89,14 @@ def test_a_first_start_that_fails_leaves_nothing_and_a_later_one_leaves_all(shel
     assert "(kept from before)" in shell.output("fairlead up --detach --port 0 --nodes 1")
 
 
+@pytest.mark.slow
 def test_whoever_started_one_elsewhere_can_wait_for_it(shell: Terminal) -> None:
     assert shell.run("fairlead up --detach --wait 0 --port 0 --nodes 0").code == 0
     assert ".fairlead is ready" in shell.output("fairlead status --wait 30")
     assert [one["name"] for one in json.loads(shell.output("fairlead status --all -o json"))] == [""]
 
 
+@pytest.mark.slow
 def test_of_two_that_start_the_same_cluster_one_is_told_that_it_did(shell: Terminal) -> None:
     told = shell.output(
         "for n in 1 2; do (fairlead up --detach --port 0 --nodes 0 >$n 2>&1; echo $? >>$n) & done; wait; tail -qn 1 1 2"
