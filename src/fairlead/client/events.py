@@ -99,19 +99,26 @@ class Recorder:
 
         `component` and `host` may speak in the recorder's place.
         """
+        regarding, about = _as_reference(obj), None if related is None else _as_reference(related)
+        if self._is_counted(regarding, about, type_, reason, action):
+            return
         if len(self._queue) >= LONGEST_QUEUE:
             if not self._dropped:  # once, however many: told again when there is room
                 log.error("too many queued events, dropping %s and what follows", reason)
             self._dropped += 1
             return
-        regarding = _as_reference(obj)
         at = clock.now()
-        about = None if related is None else _as_reference(related)
         name = self._names.next(regarding.name, at)
         who, annotated = (component or self._component, host or self._host), dict(annotations or {})
         self._queue.append(EventRecord(regarding, type_, reason, message, action, about, at, name, *who, annotated))
         self._idle.clear()
         self._ready.set()
+
+    def _is_counted(
+        self, regarding: Reference, related: Reference | None, type_: str, reason: str, action: str
+    ) -> bool:
+        """Whether an event that repeats another needs no record of its own."""
+        return False
 
     async def flushed(self) -> None:
         """Return once everything said so far is written or given up."""
@@ -241,36 +248,16 @@ class SeriesRecorder(Recorder):
             group.create_task(super().run(), name=f"events of {self._component}")
             group.create_task(self._tend(), name=f"event series of {self._component}")
 
-    def event(
-        self,
-        obj: Object | Reference,
-        type_: str,
-        reason: str,
-        message: str,
-        *,
-        action: str = "",
-        related: Object | Reference | None = None,
-        component: str = "",
-        host: str = "",
-        annotations: Mapping[str, str] | None = None,
-    ) -> None:
-        regarding, about = _as_reference(obj), None if related is None else _as_reference(related)
-        series = self._seen.get((regarding, about, type_, reason, action))
-        if series is not None and series.count > 1:  # `_tend` will write it: of thousands that wait there are many
-            series.count += 1
-            series.last = clock.now()
-            return
-        super().event(
-            regarding,
-            type_,
-            reason,
-            message,
-            action=action,
-            related=about,
-            component=component,
-            host=host,
-            annotations=annotations,
-        )
+    def _is_counted(
+        self, regarding: Reference, related: Reference | None, type_: str, reason: str, action: str
+    ) -> bool:
+        """`_tend` will write the repeats of a series: of thousands that wait there are many."""
+        series = self._seen.get((regarding, related, type_, reason, action))
+        if series is None or series.count < 2:
+            return False
+        series.count += 1
+        series.last = clock.now()
+        return True
 
     async def _record(self, record: EventRecord) -> None:
         key = (record.regarding, record.related, record.type, record.reason, record.action)
