@@ -6,7 +6,7 @@ selects everything. Selectors of queries, and those that are asked about many ob
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from operator import gt, lt
 from typing import Final, TypeAlias
 
@@ -14,6 +14,8 @@ from fairlead.api.meta import View
 from fairlead.golang.numbers import known_int
 
 Labels: TypeAlias = Mapping[str, str]
+#: A key and a value.
+Label: TypeAlias = tuple[str, str]
 #: Whether a label with that value (None: absent) meets a requirement with these values.
 LabelTest: TypeAlias = Callable[[str | None, Collection[str]], bool]
 
@@ -63,6 +65,20 @@ class LabelSelector(View):
     @property
     def is_empty(self) -> bool:
         return not self.match_labels and not self.match_expressions
+
+    def required(self) -> Iterator[Sequence[Label]]:
+        """Labels of which whatever is selected has one; nothing, if it may have any."""
+        for label in self.match_labels.items():
+            yield (label,)
+        for requirement in self.match_expressions:
+            if requirement.operator == "In":
+                yield [(requirement.key, value) for value in requirement.values or ()]
+
+    def narrowest(self) -> Sequence[Label]:
+        """Those of `required` that the fewest objects will have, which nobody knows beforehand: long values are seldom
+        shared. They are of one key.
+        """
+        return min(self.required(), key=lambda labels: (len(labels), -len(labels[0][1]) if labels else 0), default=())
 
     def matches(self, labels: Labels) -> bool:
         if not has_all(labels, self.match_labels):

@@ -6,10 +6,10 @@ an object is filed under each of its labels, and a selector under labels of whic
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
-from fairlead.api.labels import LabelSelector
+from fairlead.api.labels import Label, LabelSelector
 from fairlead.api.meta import Object
 from fairlead.client.informer import Index
 from fairlead.controllers.actions import Kind
@@ -19,8 +19,6 @@ T = TypeVar("T", bound=Object)
 
 #: The selector of an object; None for one that selects nothing.
 SelectorOf: TypeAlias = Callable[[T], LabelSelector | None]
-
-Label: TypeAlias = tuple[str, str]
 
 
 def selected(world: World, kind: Kind[T], namespace: str, selector: LabelSelector) -> list[T]:
@@ -45,7 +43,7 @@ def selecting(
 
     def keys(obj: T) -> list[str]:
         selector = selector_of(obj)
-        return _keys(obj.metadata.namespace, _narrowest(selector)) if selector is not None else []
+        return _keys(obj.metadata.namespace, selector.narrowest()) if selector is not None else []
 
     filed = informer.index("selector", keys)
     places = [*_keys(namespace, tuple(labels.items())), _anywhere(namespace)]
@@ -55,23 +53,9 @@ def selecting(
 
 def _matching(filed: Index[T], namespace: str, selector: LabelSelector) -> list[T]:
     """Looks through the labels that the fewest objects have."""
-    alternatives = [_keys(namespace, labels) for labels in _required(selector)] or [[_anywhere(namespace)]]
+    alternatives = [_keys(namespace, labels) for labels in selector.required()] or [[_anywhere(namespace)]]
     places, matches = min(alternatives, key=lambda keys: sum(map(filed.count, keys))), selector.for_many()
     return [obj for place in dict.fromkeys(places) for obj in filed[place] if matches(obj.metadata.labels)]
-
-
-def _required(selector: LabelSelector) -> Iterator[Sequence[Label]]:
-    """Labels of which whatever is selected has one; nothing, if it may have any."""
-    for label in selector.match_labels.items():
-        yield (label,)
-    for requirement in selector.match_expressions:
-        if requirement.operator == "In":
-            yield [(requirement.key, value) for value in requirement.values or ()]
-
-
-def _narrowest(selector: LabelSelector) -> Sequence[Label]:
-    """Those that the fewest objects will have, which nobody knows beforehand: long values are seldom shared."""
-    return min(_required(selector), key=lambda labels: (len(labels), -len(labels[0][1]) if labels else 0), default=())
 
 
 def _keys(namespace: str, labels: Sequence[Label]) -> list[str]:

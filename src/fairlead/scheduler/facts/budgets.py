@@ -8,10 +8,11 @@ from itertools import chain
 from typing import TypeAlias
 
 from fairlead.api.budgets import PodDisruptionBudget
-from fairlead.api.labels import Labels, LabelSelector
+from fairlead.api.labels import Labels
 from fairlead.api.scheduling import Pod
 
-#: Where pods are looked up that a selector may match: their namespace, and a label if there is one that they must have.
+#: Where a pod finds the budgets that may guard it: its namespace with one of its labels, and alone for those whose
+#: pods may have any.
 _Place: TypeAlias = tuple[str, ...]
 
 
@@ -26,7 +27,7 @@ class Budgets:
 
     def __init__(self) -> None:
         self.version = 0
-        self._places: dict[str, _Place] = {}
+        self._places: dict[str, list[_Place]] = {}
         self._guards: dict[_Place, dict[str, _Guard]] = {}
 
     def __len__(self) -> int:
@@ -48,15 +49,13 @@ class Budgets:
         either = new or old
         assert either is not None
         key = either.metadata.key
-        if (place := self._places.pop(key, None)) is not None:
+        for place in self._places.pop(key, ()):
             del self._guards[place][key]
             if not self._guards[place]:
                 del self._guards[place]
         if new is not None and (selector := new.spec.selector) is not None and not selector.is_empty:
-            self._places[key] = place = _place(new.metadata.namespace, selector)
-            self._guards.setdefault(place, {})[key] = _Guard(new, selector.for_many())
+            guard, namespace = _Guard(new, selector.for_many()), new.metadata.namespace
+            self._places[key] = [(namespace, *label) for label in selector.narrowest()] or [(namespace,)]
+            for place in self._places[key]:
+                self._guards.setdefault(place, {})[key] = guard
         self.version += 1
-
-
-def _place(namespace: str, selector: LabelSelector) -> _Place:
-    return (namespace, *min(selector.match_labels.items())) if selector.match_labels else (namespace,)
