@@ -7,8 +7,8 @@ Source: github.com/google/cadvisor `metrics/prometheus.go`, pkg/kubelet/server/s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple, TypeVar
 
 from fairlead.node.stats.exposition import COUNTER, GAUGE, Family, Sample, text_of
 from fairlead.node.stats.measurements import (
@@ -23,6 +23,8 @@ from fairlead.node.stats.measurements import (
 )
 
 _NANOS: Final = 10**9
+
+_Part = TypeVar("_Part")
 
 
 class _Cgroup(NamedTuple):
@@ -212,34 +214,35 @@ def exposition(node: NodeMeasurements) -> bytes:
     for family, of_spec in _SPECS:
         specs = [(it, of_spec(it.cpu_spec)) for it in cgroups if it.cpu_spec is not None]
         found[family] = [Sample(it.labels, amount, at) for it, amount in specs if amount is not None]
-    for family, of_filesystem in _FILESYSTEMS:
-        found[family] = [
-            Sample(it.labels | {"device": filesystem.device}, of_filesystem(filesystem), at)
-            for it in cgroups
-            for filesystem in it.filesystems
-        ]
-    for family, of_disk in _DISKS:
-        found[family] = [
-            Sample(it.labels | {"device": disk.device}, of_disk(disk), at) for it in cgroups for disk in it.disks
-        ]
+    found |= _of_parts(cgroups, _FILESYSTEMS, "device", lambda it: [(each.device, each) for each in it.filesystems], at)
+    found |= _of_parts(cgroups, _DISKS, "device", lambda it: [(each.device, each) for each in it.disks], at)
     found[_DEVICE_USAGE] = [
         Sample(it.labels | _numbered(disk) | {"operation": operation}, amount, at)
         for it in cgroups
         for disk in it.disks
         for operation, amount in (("Read", disk.read_bytes), ("Write", disk.written_bytes))
     ]
-    for family, of_interface in _INTERFACES:
-        found[family] = [
-            Sample(it.labels | {"interface": interface.name}, of_interface(interface), at)
-            for it in cgroups
-            for interface in it.network
-        ]
+    found |= _of_parts(cgroups, _INTERFACES, "interface", lambda it: [(each.name, each) for each in it.network], at)
     found[_START] = [Sample(it.labels, it.started_at, at) for it in cgroups]
     found[_LAST_SEEN] = [Sample(it.labels, int(at), at) for it in cgroups]
     found[_CPUS] = [Sample({}, node.cpus)]
     if node.memory.limit is not None:
         found[_MEMORY] = [Sample({}, node.memory.limit)]
     return text_of(found.items())
+
+
+def _of_parts(
+    cgroups: Sequence[_Cgroup],
+    measures: Iterable[tuple[Family, Callable[[_Part], int]]],
+    label: str,
+    parts: Callable[[_Cgroup], Iterable[tuple[str, _Part]]],
+    at: float,
+) -> dict[Family, list[Sample]]:
+    """What is measured of each of several parts of a cgroup, such as disks: `label` tells them apart, by name."""
+    return {
+        family: [Sample(it.labels | {label: name}, amount(part), at) for it in cgroups for name, part in parts(it)]
+        for family, amount in measures
+    }
 
 
 def _cgroups(node: NodeMeasurements) -> Iterator[_Cgroup]:
