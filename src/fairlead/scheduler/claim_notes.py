@@ -12,7 +12,7 @@ def claim_waits(requirements: PodRequirements, volumes: Volumes) -> list[str]:
     """A line for each claim of the pod that has no volume yet."""
     notes = []
     for pod_claim in requirements.claims:
-        name, claim = pod_claim.key.partition("/")[2], volumes.claims.get(pod_claim.key)
+        name, claim = pod_claim.name, volumes.claims.get(pod_claim.key)
         if claim is None:
             if not pod_claim.owner_key:
                 notes.append(f'claim "{name}" does not exist: create it')

@@ -42,6 +42,10 @@ class PodClaim:
     owner_key: str = ""
     owner_uid: str = ""
 
+    @property
+    def name(self) -> str:
+        return self.key.partition("/")[2]
+
 
 @dataclass(slots=True, eq=False)
 class PodRequirements:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from fairlead.api.disks import clash
+from fairlead.scheduler.plugins.node.volume_restrictions import claims_of_one_pod
 from fairlead.scheduler.plugins.node.volume_zone import zones_of
 from fairlead.scheduler.requirements import PodRequirements
 from fairlead.scheduler.snapshot import Snapshot
@@ -12,7 +13,7 @@ from fairlead.scheduler.snapshot import Snapshot
 
 def about_users(requirements: PodRequirements, snapshot: Snapshot, nodes: list[str]) -> str:
     """Whose end would free what one pod alone may have."""
-    own = {claim.key for claim in requirements.claims}
+    own = set(claims_of_one_pod(requirements, snapshot))
     users = [
         placed.key
         for row in snapshot.rows().tolist()

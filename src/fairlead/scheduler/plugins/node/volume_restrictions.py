@@ -30,16 +30,16 @@ class VolumeRestrictions(Plugin):
 
     def pre_filter(self, requirements: PodRequirements, snapshot: Snapshot) -> Refused | None:
         """A claim must be there to say who may have it."""
-        for claim in _named(requirements):
-            if claim not in snapshot.volumes.claims:
-                return Refused(f'persistentvolumeclaim "{claim.partition("/")[2]}" not found')
+        for claim in requirements.claims:
+            if not claim.owner_key and claim.key not in snapshot.volumes.claims:
+                return Refused(f'persistentvolumeclaim "{claim.name}" not found')
         return None
 
     def filters(self, requirements: PodRequirements) -> bool:
         return bool(requirements.disks or requirements.claims)
 
     def filter(self, requirements: PodRequirements, snapshot: Snapshot, rows: Rows) -> Mask:
-        if _is_claimed(requirements, snapshot):
+        if any(map(snapshot.volume_uses.is_in_use, claims_of_one_pod(requirements, snapshot))):
             return np.zeros(len(rows), dtype=np.bool_)
         return _has_disks(requirements, snapshot, rows)
 
@@ -64,13 +64,10 @@ def _named(requirements: PodRequirements) -> list[str]:
     return [claim.key for claim in requirements.claims if not claim.owner_key]
 
 
-def _is_claimed(requirements: PodRequirements, snapshot: Snapshot) -> bool:
-    """Whether another pod, anywhere, has what one pod alone may have."""
-    for key in _named(requirements):
-        claim = snapshot.volumes.claims.get(key)
-        if claim is not None and _ONE_POD in (claim.spec.access_modes or ()) and snapshot.volume_uses.is_in_use(key):
-            return True
-    return False
+def claims_of_one_pod(requirements: PodRequirements, snapshot: Snapshot) -> list[str]:
+    """Those that the pod names and that one pod alone may have."""
+    known = ((key, snapshot.volumes.claims.get(key)) for key in _named(requirements))
+    return [key for key, claim in known if claim is not None and _ONE_POD in (claim.spec.access_modes or ())]
 
 
 def _has_disks(requirements: PodRequirements, snapshot: Snapshot, rows: Rows) -> Mask:

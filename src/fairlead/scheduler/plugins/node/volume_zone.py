@@ -38,7 +38,7 @@ class VolumeZone(Plugin):
                 continue
             claim = snapshot.volumes.claims.get(pod_claim.key)
             if claim is None:
-                return Refused(f'persistentvolumeclaim "{pod_claim.key.partition("/")[2]}" not found')
+                return Refused(f'persistentvolumeclaim "{pod_claim.name}" not found')
             if (missing := _missing(claim, snapshot)) is not None:
                 return Refused(missing)
         return None

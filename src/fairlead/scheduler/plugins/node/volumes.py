@@ -58,7 +58,7 @@ class VolumeBinding(Plugin):
         """Claims that do not exist, or that the PersistentVolume controller has to bind first."""
         volumes, has_unbound = snapshot.volumes, False
         for pod_claim in requirements.claims:
-            name, claim = pod_claim.key.partition("/")[2], volumes.claims.get(pod_claim.key)
+            name, claim = pod_claim.name, volumes.claims.get(pod_claim.key)
             if claim is None and pod_claim.owner_key:
                 return Refused(f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"')
             if claim is None:
