@@ -54,11 +54,7 @@ class Answers:
             for weighted in profile.plugins
             if weighted.scores and weighted.plugin.scores(requirements)
         ]
-        self._filters = [
-            PluginResult(weighted, np.bool_)
-            for weighted in profile.plugins
-            if weighted.filters and weighted.plugin.filters(requirements)
-        ]
+        self._filters = [PluginResult(weighted, np.bool_) for weighted in profile.filtering(requirements)]
         #: Scorers whose scores stand alone, and those whose scores mean something only beside the other nodes'.
         self._absolute = [answer for answer in scorers if not answer.plugin.normalises]
         self._relative = [answer for answer in scorers if answer.plugin.normalises]

@@ -165,11 +165,7 @@ class Decider:
 
     def filters_of(self, requirements: PodRequirements) -> list[Plugin]:
         """The plugins about nodes that have a say about such pods."""
-        return [
-            weighted.plugin
-            for weighted in self.profile.plugins
-            if weighted.filters and weighted.plugin.filters(requirements)
-        ]
+        return [weighted.plugin for weighted in self.profile.filtering(requirements)]
 
     # --- answers ----------------------------------------------------------------------------------------------------
 

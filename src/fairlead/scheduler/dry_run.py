@@ -61,8 +61,12 @@ class DryRun:
         finally:
             self._undo(begun)
 
-    def refusal(self, row: int) -> tuple[str, Refusals] | None:
-        """Who refuses that node now, and why."""
+    def refusal(self, row: int, nominated: Sequence[Placed] = ()) -> tuple[str, Refusals] | None:
+        """Who refuses that node now, and why: beside the pods that are nominated to it, or without them."""
+        if nominated:
+            with self.beside(nominated):
+                if (refused := self.refusal(row)) is not None:
+                    return refused
         rows, snapshot, request = np.array([row], dtype=np.intp), self._snapshot, self._request
         for plugin in self._filters:
             if not plugin.filter(request.requirements, snapshot, rows)[0]:
@@ -72,8 +76,12 @@ class DryRun:
                 return relation_plugin.name, relation_plugin.refusals(request, snapshot, rows)
         return None
 
-    def fits(self, row: int) -> bool:
+    def fits(self, row: int, nominated: Sequence[Placed] = ()) -> bool:
         """Whether nobody refuses it."""
+        if nominated:
+            with self.beside(nominated):
+                if not self.fits(row):
+                    return False
         rows, snapshot, request = np.array([row], dtype=np.intp), self._snapshot, self._request
         return all(plugin.filter(request.requirements, snapshot, rows)[0] for plugin in self._filters) and all(
             plugin.filter(request, snapshot, rows)[0] for plugin in self._relations

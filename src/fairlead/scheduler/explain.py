@@ -14,7 +14,7 @@ from fairlead.api.taints import first_untolerated, written
 from fairlead.scheduler.claim_notes import claim_waits
 from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.decide import Decider, Unfit
-from fairlead.scheduler.framework import Nominate, Refusals
+from fairlead.scheduler.framework import Nominate
 from fairlead.scheduler.profile_runtime import ProfileRuntime
 from fairlead.scheduler.requirements import PodRequirements
 from fairlead.scheduler.scheduling_request import SchedulingRequest
@@ -139,7 +139,8 @@ def _groups(decider: Decider, request: SchedulingRequest) -> list[RefusalGroup]:
     for row in snapshot.rows().tolist():
         if row in feasible:
             continue
-        refused = _refusal(decider, request, row)
+        with decider.dry_run(request) as dry_run:
+            refused = dry_run.refusal(row, decider.nominations.against(request, snapshot.names[row]))
         if refused is None:
             continue
         plugin, refusals = refused
@@ -150,14 +151,6 @@ def _groups(decider: Decider, request: SchedulingRequest) -> list[RefusalGroup]:
         group.nodes.sort()
         group.helps = _HELP.get(group.plugin, _nothing)(request.requirements, snapshot, group.nodes)
     return sorted(found.values(), key=lambda group: (-len(group.nodes), group.plugin))
-
-
-def _refusal(decider: Decider, request: SchedulingRequest, row: int) -> tuple[str, Refusals] | None:
-    """Who refuses the node, and why: beside the pods that are nominated to it, or without them."""
-    dry_run = decider.dry_run(request)
-    with dry_run, dry_run.beside(decider.nominations.against(request, decider.snapshot.names[row])):
-        refused = dry_run.refusal(row)
-    return refused if refused is not None else dry_run.refusal(row)
 
 
 # --- what would help ------------------------------------------------------------------------------------------------

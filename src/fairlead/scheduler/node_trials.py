@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self
@@ -103,35 +103,20 @@ class ByAsking:
 
     def __init__(self, dry_run: DryRun, row: int, nominated: Sequence[Placed]) -> None:
         self._dry_run, self._row, self._nominated = dry_run, row, nominated
-        self._entered = ExitStack()
+        self.leave, self.come = dry_run.leave, dry_run.come
 
     def __enter__(self) -> Self:
-        self._entered.enter_context(self._dry_run)
+        self._dry_run.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._entered.close()
-
-    def leave(self, placed: Placed) -> None:
-        self._dry_run.leave(placed)
-
-    def come(self, placed: Placed) -> None:
-        self._dry_run.come(placed)
+        self._dry_run.__exit__(kind, error, trace)
 
     def fits(self) -> bool:
-        if self._nominated:
-            with self._dry_run.beside(self._nominated):
-                if not self._dry_run.fits(self._row):
-                    return False
-        return self._dry_run.fits(self._row)
+        return self._dry_run.fits(self._row, self._nominated)
 
     def refused(self) -> Counter[str] | None:
-        refused = None
-        if self._nominated:
-            with self._dry_run.beside(self._nominated):
-                refused = self._dry_run.refusal(self._row)
-        if refused is None:
-            refused = self._dry_run.refusal(self._row)
+        refused = self._dry_run.refusal(self._row, self._nominated)
         return None if refused is None else refused[1].reasons

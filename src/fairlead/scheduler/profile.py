@@ -8,6 +8,7 @@ from functools import cached_property
 
 from fairlead.api.scheduling import DEFAULT_SCHEDULER, Pod
 from fairlead.scheduler.framework import NO_EVENT, AnyPlugin, EventKind, Plugin, PodRelationPlugin, Refused
+from fairlead.scheduler.requirements import PodRequirements
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,10 @@ class Profile:
     @cached_property
     def gates(self) -> tuple[AnyPlugin, ...]:
         return tuple(plugin for plugin in self.all if overrides(plugin, "pre_enqueue"))
+
+    def filtering(self, requirements: PodRequirements) -> list[Weighted]:
+        """The plugins about nodes that have a say about such pods."""
+        return [place for place in self.plugins if place.filters and place.plugin.filters(requirements)]
 
     @cached_property
     def relation_filters(self) -> tuple[PodRelationPlugin, ...]:
