@@ -372,6 +372,7 @@ def test_enough_candidates_are_enough_where_every_filter_is_asked(
     newcomer = pod(priority=5, cpu=1, ports=ports)
     request = cluster.request(newcomer)
     found, enough = cluster.decider.diagnose(request), EnoughCandidates(percentage=30, absolute=5)
-    plans = cluster.runtime.preemptor.candidates(newcomer, request, found, enough)
-    assert not isinstance(plans, NoRoom)
-    assert len(plans) == count
+    search = cluster.runtime.preemptor.search(newcomer, request, found, enough)
+    assert not isinstance(search, NoRoom)
+    search.go_on()
+    assert len(search.rows) == count

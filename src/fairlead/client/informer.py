@@ -21,6 +21,7 @@ from fairlead.api.meta import Object, Versioned
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import Api, EventType, ListQuery, WatchEvent, WatchQuery
 from fairlead.runtime.clock import monotonic, running_loop
+from fairlead.runtime.turns import in_turns
 
 T = TypeVar("T", bound=Object)
 
@@ -141,10 +142,13 @@ class Informer(Generic[T]):
     async def _list(self) -> None:
         query = ListQuery(labels=self._labels, fields=self._fields)
         listing = await self._api.list(self.resource, self._namespace, query)
-        fresh = {item.metadata.key: item for item in map(self._decoded, listing.items) if item is not None}
-        for key in [key for key in self._items if key not in fresh]:
+        fresh: dict[str, T] = {}
+        async for entry in in_turns(listing.items):
+            if (item := self._decoded(entry)) is not None:
+                fresh[item.metadata.key] = item
+        async for key in in_turns([key for key in self._items if key not in fresh]):
             self._replace(key, None)
-        for key, item in fresh.items():
+        async for key, item in in_turns(fresh.items()):
             known = self._items.get(key)
             if known is not None and known.metadata.uid != item.metadata.uid:
                 self._replace(key, None)  # it went, and another of its name came

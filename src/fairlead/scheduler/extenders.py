@@ -24,7 +24,7 @@ from fairlead.client.tls import tls_of
 from fairlead.golang.durations import non_negative_seconds
 from fairlead.scheduler.configuration import ExtenderConfig
 from fairlead.scheduler.framework import MAX_NODE_SCORE, ExtenderFailure
-from fairlead.scheduler.preemption import PreemptionPlan
+from fairlead.scheduler.preemption_plans import PreemptionPlan
 
 #: Extenders score up to this.
 MAX_EXTENDER_SCORE: Final = 10

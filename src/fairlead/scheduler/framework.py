@@ -180,6 +180,8 @@ class NoRoom:
     #: No plugin after this one is asked, and what those before it said does not count (as for upstream's statuses
     #: Error and UnschedulableAndUnresolvable).
     is_final: bool = False
+    #: Things changed while it was looked for: the pod is tried again after its back-off, whatever else happens.
+    is_overtaken: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +226,12 @@ class AnyPlugin:
     ) -> Nominate | NoRoom:
         """Make room for a pod that fits nowhere, for the reasons `found`. The first plugin to nominate it ends this."""
         raise NotImplementedError
+
+    async def post_filter_in_turns(
+        self, pod: Pod, request: SchedulingRequest, found: Diagnosis, runtime: ProfileRuntime
+    ) -> Nominate | NoRoom:
+        """The same for the scheduler, where others wait: what takes long lets them have turns of the event loop."""
+        return self.post_filter(pod, request, found, runtime)
 
     #: Whether `post_filter` that makes no room for a pod makes none for another of its priority and preemption policy
     #: that requires the same, and in the same words, until pods, nodes or budgets change.

@@ -14,7 +14,7 @@ from fairlead.api.verbs import Api
 from fairlead.client.events import Recorder
 from fairlead.runtime import clock
 from fairlead.runtime.clock import running_loop, stopwatch
-from fairlead.runtime.loops import VirtualLoop
+from fairlead.runtime.turns import Turn
 from fairlead.runtime.watchdog import working_on
 from fairlead.scheduler import writes
 from fairlead.scheduler.cluster_model import ClusterModel
@@ -32,10 +32,8 @@ from fairlead.scheduler.status_writer import StatusWriter
 if TYPE_CHECKING:
     from fairlead.scheduler.extenders import Extenders
 
-#: Decisions after which everybody else gets a turn.
+#: Decisions after which everybody else gets a turn; or sooner, if they take long: a pod may have thousands of terms.
 DECISIONS_PER_TURN: Final = 16
-#: Or sooner, if they take long: a pod may have thousands of terms.
-_TURN_SECONDS: Final = 0.05
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +66,7 @@ class Scheduler:
             quota=waiting,
         )
         model.observe(QueueObserver(model, self.queue, self._wake.set))
-        self._pod_cycle = PodCycle(model, self._outcomes)
+        self._pod_cycle = PodCycle(model, self.queue, self._outcomes)
         quota: QuotaCycle | None = None
         if quota_gate is not None and waiting is not None:
             quota = QuotaCycle(quota_gate, waiting, self.queue, self._outcomes)
@@ -116,14 +114,14 @@ class Scheduler:
                     await self._pause()
 
     async def _take_turn(self) -> bool:
-        """Decide about some pods, in real time for no longer than a moment; False if there are no more."""
-        began, is_virtual = stopwatch(), isinstance(running_loop(), VirtualLoop)
+        """Decide about some pods; False if there are no more."""
+        turn = Turn()
         for _ in range(DECISIONS_PER_TURN):
             queued = self.queue.pop()
             if queued is None:
                 return False
             await self._try(queued)
-            if not is_virtual and stopwatch() - began > _TURN_SECONDS:
+            if turn.is_over:
                 break
         return True
 

@@ -130,6 +130,8 @@ class Outcomes:
         if refusal.outcome.clears_nomination:
             self._nominate(queued, nominated := "")
         self.put_back(queued, refusal.found.plugins)
+        if refusal.outcome.is_overtaken:
+            self._queue.activate(queued.key, clock.monotonic())
         self.report_refusal(queued, refusal.message, nominated)
 
     def _tried_preemption(self, victims: int) -> None:

@@ -37,6 +37,15 @@ class ProfileRuntime:
             results.add(plugin.post_filter(pod, request, found, self))
         return results.outcome
 
+    async def post_filter_in_turns(self, pod: Pod, request: SchedulingRequest, found: Diagnosis) -> Nominate | NoRoom:
+        """The same, while others may have turns of the event loop."""
+        results = PostFilterResults(found)
+        for plugin in self.profile.post_filters:
+            if results.is_final:
+                break
+            results.add(await plugin.post_filter_in_turns(pod, request, found, self))
+        return results.outcome
+
 
 class PostFilterResults:
     """What the plugins said so far, in their order (RunPostFilterPlugins)."""
@@ -54,5 +63,8 @@ class PostFilterResults:
             self.is_final = True
         elif isinstance(before, NoRoom) and not self._is_first:
             message = ", ".join(part for part in (before.message, result.message) if part)
-            self.outcome = NoRoom(message, before.clears_nomination or result.clears_nomination)
+            clears, overtaken = before.clears_nomination, before.is_overtaken
+            self.outcome = NoRoom(
+                message, clears or result.clears_nomination, is_overtaken=overtaken or result.is_overtaken
+            )
         self._is_first = False

@@ -230,7 +230,7 @@ class SchedulingQueue:
         return queued
 
     def track_in_flight(self, queued: QueuedPod) -> None:
-        """Extenders are asked about the popped pod, which takes time: remember what happens until it is back."""
+        """What is done about the popped pod may take time: remember what happens until it is back."""
         self._in_flight[queued.key] = InFlight(queued)
 
     def refused(self, queued: QueuedPod, plugins: frozenset[str], now: float, *, backs_off: bool = True) -> None:

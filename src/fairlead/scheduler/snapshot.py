@@ -105,6 +105,11 @@ class Snapshot:
             self._alive_rows = np.flatnonzero(self.alive)
         return self._alive_rows
 
+    @property
+    def position(self) -> tuple[int, int]:
+        """How far the journals are: it moves when anything changes."""
+        return self.node_changes.position, self.pod_changes.position
+
     def row_of(self, name: str) -> int | None:
         """The row of a node that exists."""
         row = self._rows.get(name)

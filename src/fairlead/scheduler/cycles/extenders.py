@@ -73,13 +73,17 @@ class ExtenderCycle:
             if isinstance(plugin, DefaultPreemption):
                 results.add(await self._preempt(queued, runtime.preemptor, found, plugin.enough))
             else:
-                results.add(plugin.post_filter(queued.pod, queued.request, found, runtime))
+                results.add(await plugin.post_filter_in_turns(queued.pod, queued.request, found, runtime))
         return results.outcome
 
     async def _preempt(
         self, queued: QueuedPod, preemptor: Preemptor, found: Diagnosis, enough: EnoughCandidates
     ) -> Nominate | NoRoom:
-        plans = preemptor.candidates(queued.pod, queued.request, found, enough)
+        search = preemptor.search(queued.pod, queued.request, found, enough)
+        if isinstance(search, NoRoom):
+            return search
+        await search.run()
+        plans = preemptor.candidates(search)
         if isinstance(plans, NoRoom):
             return plans
         try:

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from fairlead.runtime.clock import stopwatch
 from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.decide import Chosen
-from fairlead.scheduler.diagnosis import KnownRefusal
+from fairlead.scheduler.diagnosis import Diagnosis, KnownRefusal
 from fairlead.scheduler.framework import Nominate
 from fairlead.scheduler.outcomes import Outcomes
-from fairlead.scheduler.queue import QueuedPod
+from fairlead.scheduler.profile_runtime import ProfileRuntime
+from fairlead.scheduler.queue import QueuedPod, SchedulingQueue
 
 #: Told of every pod (`namespace/name`) that gets a node: node → plugin → weighted score.
 ScoreObserver = Callable[[str, dict[str, dict[str, int]]], None]
@@ -19,8 +20,8 @@ ScoreObserver = Callable[[str, dict[str, dict[str, int]]], None]
 class PodCycle:
     """Takes every pod."""
 
-    def __init__(self, model: ClusterModel, outcomes: Outcomes) -> None:
-        self._model, self._outcomes = model, outcomes
+    def __init__(self, model: ClusterModel, queue: SchedulingQueue, outcomes: Outcomes) -> None:
+        self._model, self._queue, self._outcomes = model, queue, outcomes
         #: It costs a little at each decision.
         self.score_observer: ScoreObserver | None = None
 
@@ -37,17 +38,26 @@ class PodCycle:
                 self.score_observer(queued.key, runtime.decider.scores(queued.request))
             self._outcomes.place(queued, decision)
             return True
-        began = stopwatch()
-        outcome = runtime.post_filter(queued.pod, queued.request, decision.found)
+        await self._post_filter(queued, runtime, decision.found)
+        return True
+
+    async def _post_filter(self, queued: QueuedPod, runtime: ProfileRuntime, found: Diagnosis) -> None:
+        """Have room made, which may take a while: the queue remembers what happens to the pod."""
+        began, position = stopwatch(), self._model.snapshot.position
+        pod, request = queued.pod, queued.request
+        self._queue.track_in_flight(queued)
+        outcome = await runtime.post_filter_in_turns(pod, request, found)
+        if self._queue.get(queued.key) is not queued:  # it is gone, or somebody else has bound it
+            return
         if isinstance(outcome, Nominate):
             self._asked_for_room(queued, "Success", began)
-            self._outcomes.refused(queued, decision.found, outcome)
-        else:
-            refusal = KnownRefusal.of(decision.found, outcome)
-            runtime.refusals.keep(queued.pod, queued.request, refusal)
-            self._asked_for_room(queued, "Unschedulable", began)
-            self._outcomes.no_room(queued, refusal)
-        return True
+            self._outcomes.refused(queued, found, outcome)
+            return
+        refusal = KnownRefusal.of(found, outcome)
+        if self._model.snapshot.position == position:
+            runtime.refusals.keep(pod, request, refusal)
+        self._asked_for_room(queued, "Unschedulable", began)
+        self._outcomes.no_room(queued, refusal)
 
     def _asked_for_room(self, queued: QueuedPod, status: str, began: float) -> None:
         if (metrics := self._outcomes.metrics) is not None:

@@ -59,3 +59,12 @@ class DefaultPreemption(Plugin):
         self, pod: Pod, request: SchedulingRequest, found: Diagnosis, runtime: ProfileRuntime
     ) -> Nominate | NoRoom:
         return runtime.preemptor.make_room(pod, request, found, self.enough)
+
+    async def post_filter_in_turns(
+        self, pod: Pod, request: SchedulingRequest, found: Diagnosis, runtime: ProfileRuntime
+    ) -> Nominate | NoRoom:
+        search = runtime.preemptor.search(pod, request, found, self.enough)
+        if isinstance(search, NoRoom):
+            return search
+        await search.run()
+        return runtime.preemptor.outcome(search)
