@@ -13,7 +13,7 @@ from fairlead.api.builtin import CONFIG_MAPS, JOBS, LEASES, NAMESPACES, NODES, P
 from fairlead.api.errors import ServiceUnavailable
 from fairlead.api.nodes import LEASE_NAMESPACE
 from fairlead.api.objects import Obj
-from fairlead.api.verbs import EventType, WatchQuery
+from fairlead.api.verbs import EventType, PatchType, WatchQuery
 from fairlead.cli.inputs import node_objects
 from fairlead.client.informer import Informers
 from fairlead.compose import Cluster, Settings, components, simulation
@@ -24,7 +24,7 @@ from fairlead.runtime.loops import run_virtual
 from fairlead.server.assembly import Server
 from fairlead.server.registry.registry import UserApi
 from fairlead.sim.leases import RENEWING
-from fairlead.sim.nodes import NodeShape, uniform
+from fairlead.sim.nodes import FAILED, NodeShape, uniform
 from fairlead.store.embedded import EmbeddedStore, PendingWrite
 from fairlead.store.memory import MemoryStore
 from tests.store.unreliable import UnreliableMemory, Weather
@@ -118,11 +118,13 @@ def test_extended_resources_that_an_operator_adds_may_be_given_away() -> None:
 
 
 class Disk(EmbeddedStore):
-    """A store that can run out of space."""
+    """A store that can run out of space, and be slow."""
 
     is_full = False
+    seconds = 0.0
 
     async def _persist(self, writes: list[PendingWrite]) -> None:
+        await asyncio.sleep(self.seconds)
         if self.is_full:
             raise OSError("no space left on device")
 
@@ -431,6 +433,80 @@ def test_leases_are_renewed_some_at_a_time_and_each_in_time() -> None:
                 assert len(renewed) == 100
                 assert min(renewed) >= now() - 10.1
                 assert max(Counter(renewed).values()) < 2 * RENEWING
+
+    run_virtual(main())
+
+
+def test_a_node_that_was_taken_for_lost_says_that_it_is_there_and_its_pods_are_ready_again() -> None:
+    """A process that was stopped, or had too much to do: its node's leases came too late, and the node controller
+    spoke for the node.
+    """
+
+    async def main() -> None:
+        running = Cluster(server := Server(MemoryStore()))
+        await server.open()
+        async with components(running, Settings(nodes=tuple(uniform(1, NodeShape()))), heartbeats=True):
+            api = server.api
+            await api.create(PODS, pod("p"), "default")
+            await asyncio.sleep(10)
+
+            async def shown() -> tuple[str, str]:
+                node, found = await api.get(NODES, "node-1"), await api.get(PODS, "p", "default")
+                ready = [
+                    each["status"]
+                    for it in (node, found)
+                    for each in it.obj()["status"]["conditions"]
+                    if each["type"] == "Ready"
+                ]
+                return ready[0], ready[1]
+
+            assert await shown() == ("True", "True")
+            lost = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}
+            await api.patch(
+                NODES, "node-1", "", {"status": {"conditions": [lost]}}, PatchType.STRATEGIC, subresource="status"
+            )
+            unready = {"type": "Ready", "status": "False"}
+            await api.patch(
+                PODS, "p", "default", {"status": {"conditions": [unready]}}, PatchType.STRATEGIC, subresource="status"
+            )
+            assert await shown() == ("Unknown", "False")
+            await asyncio.sleep(10)
+            assert await shown() == ("True", "True")
+            assert not (await api.get(NODES, "node-1")).obj()["spec"].get("taints")
+
+    run_virtual(main())
+
+
+def test_pods_are_ready_again_when_their_node_is_back_in_time() -> None:
+    """As a what-if's `recoverNode`: 50 s of silence made them unready, and nobody has driven them away yet."""
+
+    async def check(api: UserApi, informers: Informers) -> None:
+        async def ready() -> str:
+            conditions = (await api.get(PODS, "p", "default")).obj()["status"]["conditions"]
+            return str(next(each["status"] for each in conditions if each["type"] == "Ready"))
+
+        await api.create(PODS, pod("p"), "default")
+        await asyncio.sleep(10)
+        for failed, then in (("true", "False"), (None, "True")):
+            await api.patch(NODES, "node-1", "", {"metadata": {"annotations": {FAILED: failed}}})
+            await asyncio.sleep(120)
+            assert await ready() == then
+
+    simulated(1, check)
+
+
+def test_leases_are_renewed_in_time_where_each_write_takes_long() -> None:
+    """5,000 nodes on a machine with much to do: 312 writes one after the other had taken longer than a lease lasts."""
+
+    async def main() -> None:
+        running = Cluster(server := Server(store := Disk()))
+        await server.open()
+        settings = Settings(nodes=tuple(uniform(400, NodeShape())))
+        async with components(running, settings, heartbeats=True):
+            store.seconds = 1.5
+            await asyncio.sleep(120)
+            leases = server.registry.each("leases.coordination.k8s.io", LEASE_NAMESPACE)
+            assert min(parse_timestamp(lease.obj()["spec"]["renewTime"]) for lease in leases) >= now() - 20
 
     run_virtual(main())
 

@@ -11,13 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
+
 from fairlead.agent.machine import architecture, node_info
 from fairlead.agent.runtimes.base import HandlerFeatures, Runtime
 from fairlead.api.builtin import NODES
 from fairlead.api.encoded import encoded
 from fairlead.api.errors import AlreadyExists, ApiError
 from fairlead.api.event_types import NORMAL
-from fairlead.api.meta import Object
+from fairlead.api.meta import Object, Versioned
 from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
 from fairlead.api.podresources import Amounts
@@ -76,6 +78,7 @@ class NodeObject:
         self._allocatable = {name: str(amount) for name, amount in allocatable.items()}
         self._runtime, self._info = runtime, node_info()
         self._conditions: list[Obj] = []
+        self._written = 0  # the node's resourceVersion after our last status
         self._registered, self._port, self._features = registered, port, list(features)
         self._look = asyncio.Event()
         self.uid = ""
@@ -106,15 +109,31 @@ class NodeObject:
             except TimeoutError:
                 pass
             self._look.clear()
+            if self._is_overtaken():
+                shown = self._news(self._conditions, self._allocatable)
             status = self._status(self._health())
             news = self._news(status["conditions"], status["allocatable"])
             if news == shown and monotonic() - reported_at < report_seconds:
                 continue
             try:
-                await self._api.patch(NODES, self._identity.name, "", {"status": status}, subresource="status")
+                await self._write(status)
                 reported_at, shown = monotonic(), news
             except (ApiError, OSError) as error:
                 log.warning("the status of this node cannot be written, trying again: %s", error)
+
+    async def _write(self, status: Obj) -> None:
+        name = self._identity.name
+        written = await self._api.patch(NODES, name, "", {"status": status}, subresource="status")
+        self._written = int(written.view(Versioned).metadata.resource_version)
+
+    def _is_overtaken(self) -> bool:
+        """Whether others have written conditions since: a node controller that takes the node for lost says so."""
+        node = self._registered()
+        if node is None or int(node.metadata.resource_version) <= self._written:
+            return False
+        found: list[Obj] = msgspec.to_builtins(node.status.conditions)
+        self._conditions = [{key: said for key, said in each.items() if said is not None} for each in found]
+        return True
 
     def look_again(self) -> None:
         """Its health may be another."""
@@ -137,8 +156,7 @@ class NodeObject:
         found = await self._api.get(NODES, name)
         self.uid = found.view(Object).metadata.uid
         self._conditions = (found.obj().get("status") or {}).get("conditions") or []
-        status = self._status(self._health())
-        await self._api.patch(NODES, name, "", {"status": status}, subresource="status")
+        await self._write(self._status(self._health()))
 
     def _described(self) -> Obj:
         spec: Obj = {"taints": list(self._identity.taints)} if self._identity.taints else {}

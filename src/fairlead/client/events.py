@@ -30,6 +30,7 @@ from fairlead.api.verbs import Api, PatchType
 from fairlead.caches import LruCache
 from fairlead.runtime import clock, rng
 from fairlead.runtime.token_bucket import TokenBucket
+from fairlead.runtime.turns import in_turns
 
 #: tools/record/event.go: what is waiting beyond this is dropped, and a server that is away is tried this often.
 LONGEST_QUEUE = 10_000
@@ -284,7 +285,7 @@ class SeriesRecorder(Recorder):
             await asyncio.sleep(began + round_ * SERIES_FINISH_SECONDS - clock.monotonic())
             now = clock.now()
             is_refresh = round_ % ROUNDS_PER_REFRESH == 0
-            for key, series in list(self._seen.items()):
+            async for key, series in in_turns(list(self._seen.items())):
                 is_over = series.last < now - SERIES_FINISH_SECONDS
                 if is_over:
                     del self._seen[key]

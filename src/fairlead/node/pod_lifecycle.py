@@ -44,8 +44,8 @@ from fairlead.node.status import (
     Containers,
     PodAddresses,
     final_phase,
-    is_gate_moved,
     is_init_done,
+    is_readiness_outdated,
     is_sidecar,
     phase,
     pod_status,
@@ -220,7 +220,9 @@ class PodRun:
                 self._resize.finish(containers, sync)
                 containers.resize_conditions = self._resize.conditions()
         wants = not self._is_over and wants_resize(containers)
-        self._has_changed |= sync.has_changed or self._is_ending or is_gate_moved(pod, containers)
+        self._has_changed |= sync.has_changed or self._is_ending
+        if not self._has_changed and self.reported_version != pod.metadata.resource_version:
+            self._has_changed = is_readiness_outdated(pod, containers)
         if not self._has_changed:
             return PodStep(wants_resize=wants, wake_at=sync.wake_at)
         reached = phase(pod, containers)

@@ -214,14 +214,17 @@ def _gated(pod: Pod, containers_ready: _Verdict) -> _Verdict:
     return _Verdict(False, "ReadinessGatesNotReady", ", ".join(problems)) if problems else _TRUE
 
 
-def is_gate_moved(pod: Pod, containers: Containers) -> bool:
-    """Whether somebody has set a condition that a readiness gate names, so that the pod's own is out of date."""
-    if not pod.spec.raw_readiness_gates:
-        return False
+def is_readiness_outdated(pod: Pod, containers: Containers) -> bool:
+    """Whether somebody else has said that the pod is ready, or is not; or has set a condition that a readiness gate
+    names (NeedToReconcilePodReadiness).
+
+    A node controller does so for the pods of a node that it takes for lost.
+    """
     shown = next((condition for condition in pod.status.conditions if condition.type == "Ready"), None)
+    if shown is None:
+        return bool(pod.spec.raw_readiness_gates)
     wanted = _gated(pod, _ready(containers, phase(pod, containers)))
-    is_same = shown is not None and (shown.status == "True", shown.message) == (wanted.holds, wanted.message)
-    return not is_same
+    return (shown.status == "True", shown.message) != (wanted.holds, wanted.message)
 
 
 def _initialized(containers: Containers, phase_: str) -> _Verdict:

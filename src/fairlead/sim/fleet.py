@@ -171,7 +171,7 @@ class Fleet:
             if allocation.allocatable != allocatable:
                 allocation.allocatable = allocatable
                 self._retry_resizes(name)
-            if self._kubelets.put_node(new, old):
+            if self._kubelets.put_node(new, old) or (self._leases and new.ready_status == "Unknown"):
                 self._registration.adopt(name)
         elif is_simulated(new):
             self._take(name, allocatable)

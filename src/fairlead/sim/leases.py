@@ -14,8 +14,8 @@ from fairlead.runtime.clock import micro_timestamp, monotonic
 
 #: A lease of 40 s, renewed every 10 s.
 LEASE_SECONDS, RENEW_SECONDS = 40, 10.0
-#: How many leases are renewed together.
-RENEWING = 16
+#: How many leases are renewed together; and who is late catches up with so many.
+RENEWING, MOST_RENEWING = 16, 256
 
 log = logging.getLogger(__name__)
 
@@ -30,15 +30,23 @@ class Leases:
     async def run(self) -> None:
         """Renew every lease once in ten seconds, several at a time: they share one commit."""
         while True:
-            began, trouble, names = monotonic(), "", list(self._names())
+            began, trouble, names, number = monotonic(), "", list(self._names()), 0
             rounds = max(len(names) // RENEWING, 1)
-            for number in range(rounds):
+            while number < rounds:
+                count = self._due(number, rounds, monotonic() - began)
                 current = self._names()
-                there = [name for name in names[number::rounds] if name in current]
-                results = await asyncio.gather(*map(self._renewed, there))
+                due = (name for first in range(number, number + count) for name in names[first::rounds])
+                results = await asyncio.gather(*(self._renewed(name) for name in due if name in current))
                 trouble = max([trouble, *results])
-                await asyncio.sleep(max(began + RENEW_SECONDS * (number + 1) / rounds - monotonic(), 0.0))
+                number += count
+                await asyncio.sleep(max(began + RENEW_SECONDS * number / rounds - monotonic(), 0.0))
             self._log_trouble(trouble)
+
+    @staticmethod
+    def _due(number: int, rounds: int, elapsed: float) -> int:
+        """How many rounds are to be made up for in one: where writes take long, each by itself would come too late."""
+        late = int(elapsed / RENEW_SECONDS * rounds) - number
+        return min(max(late, 1), MOST_RENEWING // RENEWING, rounds - number)
 
     async def start(self, name: str) -> None:
         """Renew the lease of a node that has just come."""
