@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from itertools import pairwise
+from typing import ClassVar
+
+import pytest
 
 from fairlead.api import builtin
 from fairlead.api.errors import ServiceUnavailable
@@ -17,6 +20,7 @@ from fairlead.controllers.actions import Actions, Create, Delete, Kind, Patch, R
 from fairlead.controllers.base import Controller, Watch, World
 from fairlead.controllers.claims import controller_reference, owner_of
 from fairlead.controllers.table import ControllerManager
+from fairlead.runtime import loops, turns
 from fairlead.runtime.clock import monotonic
 from fairlead.runtime.loops import VirtualLoop, run_virtual
 from tests.registry_api import RegistryApi
@@ -225,3 +229,40 @@ def test_a_key_can_ask_to_be_looked_at_later() -> None:
         assert [round(at) - round(keeper.turns[0][0]) for at, _ in keeper.turns] == [0, 60, 120]
 
     run(test, RegistryApi())
+
+
+def test_a_queue_of_many_that_wait_for_nothing_lets_others_have_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a start there is one of every object: 40,000 pods had been one turn of 1.6 s."""
+    monkeypatch.setattr(turns, "TURN_SECONDS", 0.0)
+    passed, all_seen = 0, asyncio.Event()
+
+    class Idle(Keeper):
+        workers = 1
+        seen: ClassVar[list[int]] = []
+
+        def reconcile(self, obj: Object, world: World) -> Actions:
+            self.seen.append(passed)
+            if len(self.seen) == 50:
+                all_seen.set()
+            yield from ()
+
+    async def pass_turns() -> None:
+        nonlocal passed
+        while True:
+            passed += 1
+            await asyncio.sleep(0)
+
+    async def main() -> None:
+        async with RegistryApi() as api:
+            for number in range(50):
+                await api.create(builtin.POD_DISRUPTION_BUDGETS, budget(f"b-{number}", "0"), "n")
+            informers = Informers(api)
+            manager = ControllerManager(lambda account: api, informers, [Idle])
+            tasks = [asyncio.create_task(part) for part in (informers.run(), manager.run(), pass_turns())]
+            async with asyncio.timeout(30):
+                await all_seen.wait()
+            for task in tasks:
+                task.cancel()
+
+    loops.run(main())
+    assert len(set(Idle.seen)) >= 50

@@ -103,6 +103,13 @@ class Informer(Generic[T]):
         for item in list(self._items.values()):
             handler(None, item)
 
+    async def follow(self, handler: Handler[T]) -> None:
+        """The same for one to whom it does not matter if a change comes first: others have turns in between."""
+        self._handlers.append(handler)
+        async for key in in_turns(list(self._items)):
+            if (item := self._items.get(key)) is not None:
+                handler(None, item)
+
     async def synced(self) -> None:
         """Return once the first list has arrived."""
         await self._synced.wait()

@@ -33,6 +33,7 @@ from fairlead.controllers.executor import Executor, Thought
 from fairlead.controllers.expectations import Expectations
 from fairlead.controllers.metrics import ControllerMetrics
 from fairlead.runtime.clock import monotonic
+from fairlead.runtime.turns import Turn
 from fairlead.runtime.watchdog import LONGEST_SECONDS, working_on
 from fairlead.runtime.workqueue import WorkQueue
 
@@ -95,21 +96,21 @@ class Runner(Generic[T]):
             await informer.synced()
         if self._everything is not None:
             await self._everything.synced()
-        self._subscribe()
+        await self._subscribe()
         if self._metrics is not None:
             self._metrics.runs(self._controller.name)
         async with asyncio.TaskGroup() as group:
             for number in range(self._controller.workers):
                 group.create_task(self._work(), name=f"{self._controller.name} {number}")
 
-    def _subscribe(self) -> None:
+    async def _subscribe(self) -> None:
         if isinstance(self._controller, Sweeper):
             self._queue.add("")
             return
-        self._own.subscribe(self._changed)
+        await self._own.follow(self._changed)
         for watch, informer in self._watched:
             if watch.wakes is not None:
-                informer.subscribe(partial(self._dependent_changed, watch))
+                await informer.follow(partial(self._dependent_changed, watch))
         if self._everything is not None:
             self._everything.subscribe(self._anything_changed)
 
@@ -141,12 +142,16 @@ class Runner(Generic[T]):
             self._queue.add(key)
 
     async def _work(self) -> None:
+        turn = Turn()
         while True:
             key = await self._queue.get()
             try:
                 await self._turn(key)
             finally:
                 self._queue.done(key)
+            if turn.is_over:  # most turns of keys wait for nothing, and ten thousand may have one at once
+                await asyncio.sleep(0)
+                turn = Turn()
 
     async def _turn(self, key: str) -> None:
         """One turn of one key; whatever goes wrong is told and tried again."""

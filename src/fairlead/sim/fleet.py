@@ -134,9 +134,9 @@ class Fleet:
         await self._registration.register_all()
         await self._nodes.synced()
         await self._pods.synced()
-        self._nodes.subscribe(self._node_event)
-        self._pods.subscribe(self._pod_event)
-        self._nodes.subscribe(self._node_changed)
+        await self._nodes.follow(self._node_event)
+        await self._pods.follow(self._pod_event)
+        await self._nodes.follow(self._node_changed)
         self.registered.set()
         async with asyncio.TaskGroup() as group:
             for _ in range(WORKERS):
