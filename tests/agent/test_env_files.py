@@ -63,6 +63,7 @@ def test_what_is_wrong_below_a_key_is_never_read() -> None:
     assert found.values == {"KEY": "value"} and found.problem
 
 
+@pytest.mark.slow
 @in_loop
 async def test_thousands_of_files_take_no_more_memory_than_one(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("KEY='value'\nOTHER='" + "x\n" * (LONGEST_FILE // 2 - 20) + "'")

@@ -197,6 +197,7 @@ def _probe(*command: str) -> Obj:
     return {"exec": {"command": list(command)}, "periodSeconds": 1}
 
 
+@pytest.mark.slow
 def test_of_many_who_come_at_once_one_makes_the_namespace_of_the_node(node: UserNode) -> None:
     """The others are told that it has the folder, or find it clean."""
     command = as_user(*fairlead_command("node", "reset"))
@@ -210,9 +211,8 @@ def test_of_many_who_come_at_once_one_makes_the_namespace_of_the_node(node: User
     assert processes(node.folder) == {}
 
 
-@pytest.mark.parametrize(
-    ("module", "count"), [pytest.param("runtimes", 12, marks=pytest.mark.slow), ("hostile_containers", 12)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("module", "count"), [("runtimes", 12), ("hostile_containers", 12)])
 def test_its_runtime_is_held_to_what_is_asked_of_it(node: UserNode, module: str, count: int) -> None:
     """The tests of other modules, in the world of a user."""
     where = ["--rootdir", str(TESTS.parent), "-c", str(TESTS.parent / "pyproject.toml"), "-p", "no:cacheprovider"]

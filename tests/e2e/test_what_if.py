@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from tests.e2e.helpers.clusters import node
@@ -65,6 +66,7 @@ def simulated(terminal: Terminal, dump: Path, *options: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_what_is_foretold_of_a_drain_happens(terminal: Terminal, cluster: Up, namespace: str, tmp_path: Path) -> None:
     terminal.output("kubectl apply -f -", WORKLOAD)
     settled(terminal)

@@ -106,6 +106,7 @@ def test_a_series_of_changes_ends_as_a_load_would(
     assert sorted(machine.run("nft -s list table ip fairlead").splitlines()) == changed
 
 
+@pytest.mark.slow
 @real
 def test_five_thousand_services_load_in_seconds_and_change_at_once(machine: Namespace, tmp_path: Path) -> None:
     """Measured here: 2.5 to 4 s, and 30 to 60 ms. What is asserted leaves room for a busy machine."""
