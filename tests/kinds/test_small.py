@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from fairlead.api.fields import Errors
+from fairlead.api.names import dns1123_subdomain
 from fairlead.api.objects import Obj
 from fairlead.kinds.autoscaling import to_v1, to_v2
 from fairlead.kinds.events import EVENTS_API, to_core, to_events
@@ -37,6 +38,35 @@ def test_taints_are_unique_by_key_and_effect() -> None:
         'metadata.taints[1]: Duplicate value: {"Key":"a","Value":"b","Effect":"NoSchedule","TimeAdded":null}: '
         "taints must be unique by key and effect pair"
     ]
+
+
+@pytest.mark.parametrize(
+    ("cidrs", "refusals"),
+    [
+        (
+            ["10.1.0.0/24", "10.1.0.0/24"],
+            [
+                'spec.podCIDRs: Invalid value: ["10.1.0.0/24","10.1.0.0/24"]: '
+                "may specify no more than one CIDR for each IP family",
+                'spec.podCIDRs[1]: Duplicate value: "10.1.0.0/24"',
+            ],
+        ),
+        (
+            ["10.1.0.0/24", "fd00::"],
+            [
+                'spec.podCIDRs[1]: Invalid value: "fd00::": must be a valid CIDR value, '
+                "(e.g. 10.9.8.0/24 or 2001:db8::/64)",
+                "spec.podCIDRs: Internal error: invalid PodCIDRs. failed to check with dual stack with error:"
+                "invalid CIDR[1]: <nil> (invalid CIDR address: fd00::)",
+                'spec.podCIDRs: Invalid value: ["10.1.0.0/24","fd00::"]: '
+                "may specify no more than one CIDR for each IP family",
+            ],
+        ),
+        (["10.1.0.0/24", "fd00::/64"], []),
+    ],
+)
+def test_networks_of_a_nodes_pods_are_one_of_a_family(cidrs: list[str], refusals: list[str]) -> None:
+    assert born("Node", spec={"podCIDRs": cidrs})[1] == refusals
 
 
 @pytest.mark.parametrize(
@@ -234,7 +264,14 @@ HOST_PATH: Obj = VOLUME | {"hostPath": {"path": "/d"}}
             {"cinder": {"volumeID": "v", "secretRef": {"name": "s"}}},
             ["spec.cinder.secretRef.namespace: Required value"],
         ),
-        ({"csi": {}}, ["spec.csi.driver: Required value", "spec.csi.volumeHandle: Required value"]),
+        (
+            {"csi": {}},
+            [
+                "spec.csi.driver: Required value",
+                f'spec.csi.driver: Invalid value: "": {dns1123_subdomain("")[0]}',
+                "spec.csi.volumeHandle: Required value",
+            ],
+        ),
         (
             {"csi": {"driver": "d", "volumeHandle": "h", "nodeExpandSecretRef": {"name": "s"}}},
             ["spec.csi.nodeExpandSecretRef.namespace: Required value"],
@@ -520,3 +557,33 @@ def test_binding_names_a_role_for_life() -> None:
     assert old["roleRef"]["apiGroup"] == old["subjects"][0]["apiGroup"] == "rbac.authorization.k8s.io"
     _, refusals = updated(old, lambda obj: obj["roleRef"].update(name="s"))
     assert refusals[-1].endswith("cannot change roleRef")
+
+
+def test_topology_of_a_storage_class_asks_for_something() -> None:
+    _, refusals = born("StorageClass", provisioner="a.b/c", allowedTopologies=[{}])
+    assert refusals == ['allowedTopologies[0].matchLabelExpressions: Duplicate value: ""']
+
+
+def test_role_of_a_binding_is_of_a_kind_that_exists() -> None:
+    refusals = born("RoleBinding", roleRef={"kind": "Group", "name": "g"})[1]
+    assert refusals == ['roleRef.kind: Unsupported value: "Group": supported values: "Role", "ClusterRole"']
+
+
+def test_runtime_class_places_pods_only_where_pods_could_ask_to_be() -> None:
+    toleration = {"key": "a", "operator": "Exists"}
+    scheduling = {
+        "nodeSelector": {"a": "b c"},
+        "tolerations": [toleration, toleration | {"effect": "NoExecute"}, toleration | {"tolerationSeconds": 5}],
+    }
+    _, refusals = born("RuntimeClass", handler="h", scheduling=scheduling, overhead={"podFixed": {"gpu": "1"}})
+    assert [refusal.partition(": ")[0] for refusal in refusals] == [
+        "overhead.limits[gpu]",
+        "overhead.limits[gpu]",
+        "scheduling.nodeSelector",
+        "scheduling.tolerations[2].effect",
+        "scheduling.tolerations[2]",
+    ]
+    assert refusals[-1].endswith(
+        ': Duplicate value: {"Key":"a","Operator":"Exists","Value":"","Effect":"","TolerationSeconds":5}'
+    )
+    assert born("RuntimeClass", handler="h", scheduling={"tolerations": [toleration]})[1] == []

@@ -29,12 +29,13 @@ from fairlead.kinds.devices import (
 from fairlead.kinds.endpoints import EndpointSliceStrategy, EndpointsStrategy
 from fairlead.kinds.events import EventStrategy, to_core, to_events
 from fairlead.kinds.flow_control import FlowSchemaStrategy, PriorityLevelStrategy
+from fairlead.kinds.ingresses import IngressClassStrategy, IngressStrategy
 from fairlead.kinds.jobs import JobStrategy
 from fairlead.kinds.leases import LeaseStrategy
 from fairlead.kinds.limitrange import LimitRangeStrategy
 from fairlead.kinds.mutating_policies import MutatingAdmissionPolicyBindingStrategy, MutatingAdmissionPolicyStrategy
 from fairlead.kinds.namespaces import NamespaceStrategy
-from fairlead.kinds.networking import IngressClassStrategy, IngressStrategy, NetworkPolicyStrategy
+from fairlead.kinds.network_policies import NetworkPolicyStrategy
 from fairlead.kinds.nodes import NodeStrategy
 from fairlead.kinds.others import (
     PodTemplateStrategy,
