@@ -1,4 +1,4 @@
-"""Ingresses and NetworkPolicies: what is refused, and what an object of an older release may keep."""
+"""Ingresses, NetworkPolicies and EndpointSlices: what is refused, and what an object of an older release may keep."""
 
 from __future__ import annotations
 
@@ -166,3 +166,30 @@ def test_networks_of_a_network_policy() -> None:
         updated(new, lambda obj: obj["spec"]["egress"].append({"to": [{"ipBlock": {"cidr": "10.0.0.1/16"}}]}))[1] == []
     )
     assert updated(new, lambda obj: obj["spec"].update(policy(cidr="10.0.0.2/16")))[1] != []
+
+
+@pytest.mark.parametrize(
+    ("address", "refusals"),
+    [
+        ("db.example.", []),
+        ("db", ['"db": should be a domain with at least two segments separated by dots']),
+        ("a_b.example.", [f'"a_b.example": {dns1123_subdomain("a_b")[0]}']),
+        (f"{'a' * 64}.example", [f'"{"a" * 64}": must be no more than 63 characters']),
+    ],
+)
+def test_names_in_an_endpoint_slice_are_fully_qualified(address: str, refusals: list[str]) -> None:
+    _, found = born("EndpointSlice", addressType="FQDN", endpoints=[{"addresses": [address]}])
+    assert found == [f"endpoints[0].addresses[0]: Invalid value: {text}" for text in refusals]
+
+
+def test_hints_of_an_endpoint_slice_are_zones_and_nodes() -> None:
+    hints = {"forZones": [{"name": "z"}, {"name": "z"}], "forNodes": [{"name": "n"}, {"name": "N"}]}
+    endpoint = {"addresses": ["10.0.0.1"], "hints": hints}
+    assert born("EndpointSlice", addressType="IPv4", endpoints=[endpoint])[1] == [
+        'endpoints[0].hints.forZones[1].name: Duplicate value: "z"',
+        f'endpoints[0].hints.forNodes[1].name: Invalid value: "N": {dns1123_subdomain("N")[0]}',
+    ]
+    endpoint["hints"] = {"forNodes": [{"name": f"n{index}"} for index in range(9)]}
+    assert born("EndpointSlice", addressType="IPv4", endpoints=[endpoint])[1] == [
+        "endpoints[0].hints.forNodes: Too many: 9: must have at most 8 items"
+    ]
