@@ -9,7 +9,6 @@ import pytest
 from fairlead.api.fields import Errors
 from fairlead.api.names import dns1123_subdomain
 from fairlead.api.objects import Obj
-from fairlead.kinds.autoscaling import to_v1, to_v2
 from fairlead.kinds.events import EVENTS_API, to_core, to_events
 from fairlead.kinds.namespaces import validate_finalize
 from tests.kinds.kind_world import born, made, status_refusals, strategy_of, updated, warnings
@@ -516,13 +515,6 @@ def test_autoscaler_tolerates_nothing_at_least() -> None:
     obj, refusals = born("HorizontalPodAutoscaler", spec=spec)
     assert refusals == ['spec.behavior.scaleUp.tolerance: Invalid value: "-100m": must be greater than or equal to 0']
     assert obj["spec"]["behavior"]["scaleDown"]["tolerance"] == "50m"
-
-
-def test_autoscaler_survives_the_way_through_its_old_version() -> None:
-    stored = made("HorizontalPodAutoscaler", spec=HPA | {"behavior": {"scaleUp": {"selectPolicy": "Min"}}})
-    old = to_v1(stored)
-    assert old["spec"]["targetCPUUtilizationPercentage"] == 80
-    assert to_v2(old)["spec"] == stored["spec"]
 
 
 def test_service_accounts_and_endpoints_are_remarked_on() -> None:

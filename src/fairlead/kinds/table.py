@@ -14,7 +14,8 @@ from fairlead.kinds.admission_policies import (
     ValidatingAdmissionPolicyStrategy,
 )
 from fairlead.kinds.api_services import APIServiceStrategy
-from fairlead.kinds.autoscaling import HorizontalPodAutoscalerStrategy, to_v1, to_v2
+from fairlead.kinds.autoscaling import HorizontalPodAutoscalerStrategy
+from fairlead.kinds.autoscaling_v1 import to_v1, to_v2
 from fairlead.kinds.certificates import CertificateSigningRequestStrategy
 from fairlead.kinds.config import ConfigMapStrategy, SecretStrategy
 from fairlead.kinds.cronjobs import CronJobStrategy
