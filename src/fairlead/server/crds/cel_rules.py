@@ -6,7 +6,7 @@ is asked of changes alone; any other is not asked of a part that is as it was (K
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -152,11 +152,25 @@ def ask(node: RuleNode, value: Any, old: Any, found: Problems) -> None:
         _Asking(found).ask(node, value, old, "")
 
 
+def ask_alone(values: Iterable[tuple[RuleNode, Any, Problems]]) -> None:
+    """Ask about values that no object has yet, all together within the budget of one.
+
+    What rules say about a change is asked as if nothing changed.
+    """
+    budget = OBJECT_BUDGET
+    with suppress(_Exhausted):
+        for node, value, found in values:
+            for old in (value, ABSENT):
+                asking = _Asking(found, budget)
+                asking.ask(node, value, old, "")
+                budget = asking.left
+
+
 class _Asking:
     """One object being asked; all rules share what they may cost, beside what each may."""
 
-    def __init__(self, found: Problems) -> None:
-        self._found, self._left = found, OBJECT_BUDGET
+    def __init__(self, found: Problems, budget: int = OBJECT_BUDGET) -> None:
+        self._found, self.left = found, budget
         self._read: Read = {}
 
     def ask(self, node: RuleNode, value: Any, old: Any, path: str) -> None:
@@ -221,8 +235,8 @@ class _Asking:
         try:
             return program.metered(variables, meter)
         finally:
-            self._left -= PER_CALL_LIMIT - max(0, meter.left)
-            if self._left < 0:
+            self.left -= PER_CALL_LIMIT - max(0, meter.left)
+            if self.left < 0:
                 text = "failed due to running out of cost budget, no further validation rules will be run"
                 self._found.invalid(path, type_, f"{what or 'validation'} {text}")
                 raise _Exhausted
