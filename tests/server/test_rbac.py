@@ -328,7 +328,7 @@ def test_reviews_ask_about_selectors_and_nothing_of_metadata() -> None:
     where = "spec.resourceAttributes."
 
     async def refused(server: Server, kind: str, attributes: Obj, **more: Any) -> list[str]:
-        spec = {"resourceAttributes": {"verb": "list", "resource": "pods"} | attributes}
+        spec: Obj = {"resourceAttributes": {"verb": "list", "resource": "pods"} | attributes}
         if kind != "SelfSubjectAccessReview":
             spec["user"] = "joe"
         rows = {found.kind: found for found in server.registry.catalogue.rows()}
