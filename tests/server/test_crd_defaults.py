@@ -116,6 +116,14 @@ def test_objects_in_a_default_are_whole_and_have_metadata_of_objects() -> None:
             },
             ["default: Invalid value: 7: never new"],
         ),
+        (
+            {
+                "type": "object",
+                "default": {"a": 1},
+                "additionalProperties": {"type": "integer", RULES: [{"rule": "self > 1", "message": "more"}]},
+            },
+            ["default[a]: Invalid value: 1: more"],
+        ),
         ({"type": "integer", "default": 4, RULES: [{"rule": "self < 5 && self == oldSelf"}]}, []),
     ],
 )

@@ -152,25 +152,23 @@ def ask(node: RuleNode, value: Any, old: Any, found: Problems) -> None:
         _Asking(found).ask(node, value, old, "")
 
 
-def ask_alone(values: Iterable[tuple[RuleNode, Any, Problems]]) -> None:
-    """Ask about values that no object has yet, all together within the budget of one.
+def ask_alone(values: Iterable[tuple[RuleNode, Any, str]], found: Problems) -> None:
+    """Ask about values at their paths that no object has yet, all together within the budget of one.
 
     What rules say about a change is asked as if nothing changed.
     """
-    budget = OBJECT_BUDGET
+    asking = _Asking(found)
     with suppress(_Exhausted):
-        for node, value, found in values:
+        for node, value, path in values:
             for old in (value, ABSENT):
-                asking = _Asking(found, budget)
-                asking.ask(node, value, old, "")
-                budget = asking.left
+                asking.ask(node, value, old, path)
 
 
 class _Asking:
     """One object being asked; all rules share what they may cost, beside what each may."""
 
-    def __init__(self, found: Problems, budget: int = OBJECT_BUDGET) -> None:
-        self._found, self.left = found, budget
+    def __init__(self, found: Problems) -> None:
+        self._found, self._left = found, OBJECT_BUDGET
         self._read: Read = {}
 
     def ask(self, node: RuleNode, value: Any, old: Any, path: str) -> None:
@@ -235,8 +233,8 @@ class _Asking:
         try:
             return program.metered(variables, meter)
         finally:
-            self.left -= PER_CALL_LIMIT - max(0, meter.left)
-            if self.left < 0:
+            self._left -= PER_CALL_LIMIT - max(0, meter.left)
+            if self._left < 0:
                 text = "failed due to running out of cost budget, no further validation rules will be run"
                 self._found.invalid(path, type_, f"{what or 'validation'} {text}")
                 raise _Exhausted

@@ -38,10 +38,9 @@ def ask_defaults(schema: Obj, path: str, errors: Errors) -> None:
     rules = compile_rules(schema) if has_both else None
     if rules is None:
         return
-    found = [(node, value, Problems(where)) for node, value, where in _judged(schema, rules, path)]
-    ask_alone(found)
-    for _, _, problems in found:
-        errors.extend(problems)
+    found = Problems()
+    ask_alone(_judged(schema, rules, path), found)
+    errors.extend(found)
 
 
 @dataclass(frozen=True, slots=True)
