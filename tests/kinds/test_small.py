@@ -579,3 +579,13 @@ def test_runtime_class_places_pods_only_where_pods_could_ask_to_be() -> None:
         ': Duplicate value: {"Key":"a","Operator":"Exists","Value":"","Effect":"","TolerationSeconds":5}'
     )
     assert born("RuntimeClass", handler="h", scheduling={"tolerations": [toleration]})[1] == []
+
+
+def test_conditions_say_when_and_why() -> None:
+    old = made("PodDisruptionBudget", spec={})
+    status = {"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0}
+    conditions = [{"type": "Ready", "status": "True", "lastTransitionTime": None, "reason": "", "message": ""}]
+    assert status_refusals(old, status | {"conditions": conditions}) == [
+        "status.conditions[0].lastTransitionTime: Required value: must be set",
+        "status.conditions[0].reason: Required value: must be set",
+    ]

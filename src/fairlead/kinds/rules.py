@@ -176,9 +176,9 @@ def _validate_condition(condition: Obj, path: str, errors: Errors) -> None:
     if (observed := condition.get("observedGeneration") or 0) < 0:
         errors.invalid(f"{path}.observedGeneration", observed, "must be greater than or equal to zero")
     if not condition.get("lastTransitionTime"):
-        errors.required(f"{path}.lastTransitionTime")
+        errors.required(f"{path}.lastTransitionTime", "must be set")
     if not reason:
-        errors.required(f"{path}.reason")
+        errors.required(f"{path}.reason", "must be set")
     else:
         if not _REASON.fullmatch(reason):
             errors.invalid(f"{path}.reason", reason, _REASON_TEXT)
