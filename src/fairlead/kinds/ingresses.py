@@ -55,6 +55,9 @@ class IngressStrategy(Strategy):
         )
         _validate_spec(obj["spec"], tolerated, errors)
 
+    def validate_admitted(self, obj: Obj, errors: Errors) -> None:
+        self.validate_update(obj, obj, errors)
+
     def validate_status(self, obj: Obj, old: Obj, errors: Errors) -> None:
         known = {ingress.get("ip") for ingress in _balanced(old)}
         for index, ingress in enumerate(_balanced(obj)):

@@ -40,6 +40,9 @@ class NetworkPolicyStrategy(Strategy):
     def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
         _validate_spec(obj["spec"], frozenset(_networks(old["spec"])), errors)
 
+    def validate_admitted(self, obj: Obj, errors: Errors) -> None:
+        self.validate_update(obj, obj, errors)
+
 
 def _networks(spec: Obj) -> Iterator[str]:
     """All that a policy names: they stay valid wherever a change puts them."""
