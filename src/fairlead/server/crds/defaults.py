@@ -34,8 +34,8 @@ def check_defaults(schema: Obj, path: str, errors: Errors) -> None:
 
 def ask_defaults(schema: Obj, path: str, errors: Errors) -> None:
     """Every default by the rules in CEL of a schema whose rules compile."""
-    has_both = any(node.get("default") is not None and _has_rules(node) for node in each_schema(schema))
-    rules = compile_rules(schema) if has_both else None
+    _, is_needed = _survey(schema)
+    rules = compile_rules(schema) if is_needed else None
     if rules is None:
         return
     found = Problems()
@@ -112,8 +112,12 @@ def _wrong_resources(node: SchemaNode, path: str) -> list[Cause]:
     return list(found)
 
 
-def _has_rules(schema: Obj) -> bool:
-    return any(node.get(KEYWORD) for node in each_schema(schema))
+def _survey(schema: Obj) -> tuple[bool, bool]:
+    """Whether there are rules about this place or one below it, and whether about any default."""
+    below = [*(schema.get("properties") or {}).values(), schema.get("items"), schema.get("additionalProperties")]
+    found = [_survey(each) for each in below if isinstance(each, dict)]
+    has_rules = bool(schema.get(KEYWORD)) or any(rules for rules, _ in found)
+    return has_rules, has_rules and (schema.get("default") is not None or any(judged for _, judged in found))
 
 
 def _judged(schema: Obj, rules: RuleNode, path: str) -> Iterator[tuple[RuleNode, Any, str]]:
