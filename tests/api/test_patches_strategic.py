@@ -118,6 +118,27 @@ def test_set_element_order_sorts_the_list() -> None:
 
 
 @pytest.mark.parametrize(
+    ("served", "wanted", "expected"),
+    [
+        ("abd", "bc", "bdc"),  # what is added takes the place of what goes, in front of what it followed
+        ("abd", "bcef", "bdcef"),
+        ("abde", "ce", "dce"),
+        ("bd", "bc", "bcd"),
+    ],
+)
+def test_what_is_added_moves_up_to_where_something_is_deleted(served: str, wanted: str, expected: str) -> None:
+    """The rest of the served elements are somebody else's; `a`, and `b` if it is not wanted, are deleted."""
+    gone = [name for name in served if name in "ab" and name not in wanted]
+    added = [{"name": name} for name in wanted if name not in served]
+    patch = {
+        "$setElementOrder/containers": [{"name": name} for name in wanted],
+        "containers": [*added, *({"name": name, "$patch": "delete"} for name in gone)],
+    }
+    containers = merged({"containers": [{"name": name} for name in served]}, patch)["containers"]
+    assert "".join(container["name"] for container in containers) == expected
+
+
+@pytest.mark.parametrize(
     ("patch", "error", "message"),
     [
         ({"containers": [{"name": "x", "$patch": "huh"}]}, PatchFailed,

@@ -154,6 +154,10 @@ def test_address_stays() -> None:
             ["spec.loadBalancerClass: Forbidden: may only be used when `type` is 'LoadBalancer'"],
         ),
         (
+            {"type": "LoadBalancer", "ports": [PORT | {"name": "a"}, {"name": "b", "port": 10250}]},
+            ["spec.ports[1]: Invalid value: 10250: may not expose port 10250 externally since it is used by kubelet"],
+        ),
+        (
             {"externalIPs": ["127.0.0.1"]},
             [
                 'spec.externalIPs[0]: Invalid value: "127.0.0.1": '

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from fairlead.api.fields import Errors
+from fairlead.api.names import dns1123_subdomain
 from fairlead.api.objects import Obj
-from fairlead.kinds.autoscaling import to_v1, to_v2
 from fairlead.kinds.events import EVENTS_API, to_core, to_events
 from fairlead.kinds.namespaces import validate_finalize
 from tests.kinds.kind_world import born, made, status_refusals, strategy_of, updated, warnings
@@ -37,6 +37,35 @@ def test_taints_are_unique_by_key_and_effect() -> None:
         'metadata.taints[1]: Duplicate value: {"Key":"a","Value":"b","Effect":"NoSchedule","TimeAdded":null}: '
         "taints must be unique by key and effect pair"
     ]
+
+
+@pytest.mark.parametrize(
+    ("cidrs", "refusals"),
+    [
+        (
+            ["10.1.0.0/24", "10.1.0.0/24"],
+            [
+                'spec.podCIDRs: Invalid value: ["10.1.0.0/24","10.1.0.0/24"]: '
+                "may specify no more than one CIDR for each IP family",
+                'spec.podCIDRs[1]: Duplicate value: "10.1.0.0/24"',
+            ],
+        ),
+        (
+            ["10.1.0.0/24", "fd00::"],
+            [
+                'spec.podCIDRs[1]: Invalid value: "fd00::": must be a valid CIDR value, '
+                "(e.g. 10.9.8.0/24 or 2001:db8::/64)",
+                "spec.podCIDRs: Internal error: invalid PodCIDRs. failed to check with dual stack with error:"
+                "invalid CIDR[1]: <nil> (invalid CIDR address: fd00::)",
+                'spec.podCIDRs: Invalid value: ["10.1.0.0/24","fd00::"]: '
+                "may specify no more than one CIDR for each IP family",
+            ],
+        ),
+        (["10.1.0.0/24", "fd00::/64"], []),
+    ],
+)
+def test_networks_of_a_nodes_pods_are_one_of_a_family(cidrs: list[str], refusals: list[str]) -> None:
+    assert born("Node", spec={"podCIDRs": cidrs})[1] == refusals
 
 
 @pytest.mark.parametrize(
@@ -234,7 +263,14 @@ HOST_PATH: Obj = VOLUME | {"hostPath": {"path": "/d"}}
             {"cinder": {"volumeID": "v", "secretRef": {"name": "s"}}},
             ["spec.cinder.secretRef.namespace: Required value"],
         ),
-        ({"csi": {}}, ["spec.csi.driver: Required value", "spec.csi.volumeHandle: Required value"]),
+        (
+            {"csi": {}},
+            [
+                "spec.csi.driver: Required value",
+                f'spec.csi.driver: Invalid value: "": {dns1123_subdomain("")[0]}',
+                "spec.csi.volumeHandle: Required value",
+            ],
+        ),
         (
             {"csi": {"driver": "d", "volumeHandle": "h", "nodeExpandSecretRef": {"name": "s"}}},
             ["spec.csi.nodeExpandSecretRef.namespace: Required value"],
@@ -481,13 +517,6 @@ def test_autoscaler_tolerates_nothing_at_least() -> None:
     assert obj["spec"]["behavior"]["scaleDown"]["tolerance"] == "50m"
 
 
-def test_autoscaler_survives_the_way_through_its_old_version() -> None:
-    stored = made("HorizontalPodAutoscaler", spec=HPA | {"behavior": {"scaleUp": {"selectPolicy": "Min"}}})
-    old = to_v1(stored)
-    assert old["spec"]["targetCPUUtilizationPercentage"] == 80
-    assert to_v2(old)["spec"] == stored["spec"]
-
-
 def test_service_accounts_and_endpoints_are_remarked_on() -> None:
     endpoints = made("Endpoints", subsets=[{"addresses": [{"ip": "10.1.1.1"}], "ports": [{"port": 80}]}])
     assert endpoints["subsets"][0]["ports"] == [{"port": 80, "protocol": "TCP"}]
@@ -520,3 +549,43 @@ def test_binding_names_a_role_for_life() -> None:
     assert old["roleRef"]["apiGroup"] == old["subjects"][0]["apiGroup"] == "rbac.authorization.k8s.io"
     _, refusals = updated(old, lambda obj: obj["roleRef"].update(name="s"))
     assert refusals[-1].endswith("cannot change roleRef")
+
+
+def test_topology_of_a_storage_class_asks_for_something() -> None:
+    _, refusals = born("StorageClass", provisioner="a.b/c", allowedTopologies=[{}])
+    assert refusals == ['allowedTopologies[0].matchLabelExpressions: Duplicate value: ""']
+
+
+def test_role_of_a_binding_is_of_a_kind_that_exists() -> None:
+    refusals = born("RoleBinding", roleRef={"kind": "Group", "name": "g"})[1]
+    assert refusals == ['roleRef.kind: Unsupported value: "Group": supported values: "Role", "ClusterRole"']
+
+
+def test_runtime_class_places_pods_only_where_pods_could_ask_to_be() -> None:
+    toleration = {"key": "a", "operator": "Exists"}
+    scheduling = {
+        "nodeSelector": {"a": "b c"},
+        "tolerations": [toleration, toleration | {"effect": "NoExecute"}, toleration | {"tolerationSeconds": 5}],
+    }
+    _, refusals = born("RuntimeClass", handler="h", scheduling=scheduling, overhead={"podFixed": {"gpu": "1"}})
+    assert [refusal.partition(": ")[0] for refusal in refusals] == [
+        "overhead.limits[gpu]",
+        "overhead.limits[gpu]",
+        "scheduling.nodeSelector",
+        "scheduling.tolerations[2].effect",
+        "scheduling.tolerations[2]",
+    ]
+    assert refusals[-1].endswith(
+        ': Duplicate value: {"Key":"a","Operator":"Exists","Value":"","Effect":"","TolerationSeconds":5}'
+    )
+    assert born("RuntimeClass", handler="h", scheduling={"tolerations": [toleration]})[1] == []
+
+
+def test_conditions_say_when_and_why() -> None:
+    old = made("PodDisruptionBudget", spec={})
+    status = {"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0}
+    conditions = [{"type": "Ready", "status": "True", "lastTransitionTime": None, "reason": "", "message": ""}]
+    assert status_refusals(old, status | {"conditions": conditions}) == [
+        "status.conditions[0].lastTransitionTime: Required value: must be set",
+        "status.conditions[0].reason: Required value: must be set",
+    ]

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.api.builtin import CONFIG_MAPS, PODS, SECRETS
-from fairlead.api.errors import Forbidden, NotFound
+from fairlead.api.errors import Forbidden, Invalid, NotFound
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.roles import PolicyRule
-from fairlead.api.users import AUTHENTICATED, SCHEDULER_USER, User, controller_user
+from fairlead.api.users import ADMIN, AUTHENTICATED, SCHEDULER_USER, User, controller_user
 from fairlead.controllers.table import CONTROLLERS
 from fairlead.server.access import AccessRequest
 from fairlead.server.assembly import Server
@@ -320,6 +320,53 @@ def test_reviews_answer_as_requests_are_judged() -> None:
         assert await review(server, JANE, "SelfSubjectAccessReview", path) == {"allowed": False}
         with pytest.raises(Forbidden):
             await review(server, JANE, "SubjectAccessReview", spec | {"user": "joe"})
+
+    within(steps)
+
+
+def test_reviews_ask_about_selectors_and_nothing_of_metadata() -> None:
+    where = "spec.resourceAttributes."
+
+    async def refused(server: Server, kind: str, attributes: Obj, **more: Any) -> list[str]:
+        spec: Obj = {"resourceAttributes": {"verb": "list", "resource": "pods"} | attributes}
+        if kind != "SelfSubjectAccessReview":
+            spec["user"] = "joe"
+        rows = {found.kind: found for found in server.registry.catalogue.rows()}
+        obj: Obj = {"apiVersion": rows[kind].api_version, "kind": kind, "spec": spec, **more}
+        namespace = "ns" if kind.startswith("Local") else ""
+        with pytest.raises(Invalid) as caught:
+            await server.registry.as_user(ADMIN).create(rows[kind], obj, namespace)
+        return [f"{cause.field}: {cause.message}".removeprefix(where) for cause in caught.value.causes]
+
+    async def steps(server: Server) -> None:
+        kinds = ("SelfSubjectAccessReview", "SubjectAccessReview")
+        for kind in kinds:
+            assert await refused(server, kind, {}, metadata={"name": "x"}) == [
+                'metadata: Invalid value: {"name":"x"}: must be empty'
+            ]
+        assert await refused(
+            server, "LocalSubjectAccessReview", {"namespace": "ns"}, metadata={"namespace": "ns", "labels": {"a": "b"}}
+        ) == ['metadata: Invalid value: {"namespace":"ns","labels":{"a":"b"}}: must be empty except for namespace']
+        attributes = {
+            "fieldSelector": {"requirements": [{"operator": "In"}, {"key": "a", "operator": "New"}]},
+            "labelSelector": {
+                "rawSelector": "a",
+                "requirements": [{"key": "a", "operator": "Exists", "values": ["b c"]}],
+            },
+        }
+        assert [text.partition(": a valid")[0] for text in await refused(server, kinds[1], attributes)] == [
+            "fieldSelector.requirements[0].key: Required value: must be specified",
+            "fieldSelector.requirements[0].values: Required value: must be specified when `operator` is 'In' or "
+            "'NotIn'",
+            'labelSelector.rawSelector: Invalid value: "a": may not specified at the same time as requirements',
+            "labelSelector.requirements[0].values: Forbidden: may not be specified when `operator` is 'Exists' or "
+            "'DoesNotExist'",
+            'labelSelector.requirements[0].values[0]: Invalid value: "b c"',
+        ]
+        assert await refused(server, kinds[0], {"labelSelector": {}}) == [
+            f"labelSelector.requirements: Required value: when {where}labelSelector is specified, requirements or "
+            "rawSelector is required"
+        ]
 
     within(steps)
 

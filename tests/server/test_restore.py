@@ -95,6 +95,22 @@ async def test_nothing_of_a_dump_with_an_unsound_object_is_stored(
 
 
 @played(run)
+async def test_what_an_older_server_let_in_may_stay(world: World) -> None:
+    backend = {"service": {"name": "web", "port": {"number": 80}}}
+    ingress = of("Ingress", "networking.k8s.io/v1", spec={"defaultBackend": backend, "ingressClassName": "new"})
+    ingress["metadata"]["annotations"] = {"kubernetes.io/ingress.class": "old"}
+    ingress["spec"]["tls"] = [{"secretName": "A"}]
+    peer = {"ipBlock": {"cidr": "10.0.0.1/16", "except": ["10.0.1.1/24"]}}
+    policy = of("NetworkPolicy", "networking.k8s.io/v1", spec={"podSelector": {}, "egress": [{"to": [peer]}]})
+    found = (await restore(world.registry, [ingress, policy])).stored
+    assert (found["Ingress"], found["NetworkPolicy"]) == (1, 1)
+    peer["ipBlock"]["except"] = ["10.1.0.0/24"]
+    policy["metadata"]["name"] = "worse"
+    with pytest.raises(ValueError, match="strict subset"):
+        await restore(world.registry, [policy])
+
+
+@played(run)
 async def test_objects_of_unknown_kinds_are_skipped_and_counted(world: World) -> None:
     unknown = {"apiVersion": "cert-manager.io/v1", "kind": "Certificate", "metadata": {"name": "a"}}
     found = await restore(world.registry, [dict(unknown), foo(1), dict(NODE), dict(unknown)])

@@ -139,6 +139,16 @@ dns1123_subdomain_with_underscore = _bounded(
         "example.com",
     ),
 )
+wildcard_dns1123_subdomain = _bounded(
+    SUBDOMAIN_MAX,
+    length_error(SUBDOMAIN_MAX),
+    _shape(
+        "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of "
+        "lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character",
+        rf"\*\.{_SUBDOMAIN}",
+        "*.example.com",
+    ),
+)
 dns1035_label = _bounded(
     LABEL_MAX,
     length_error(LABEL_MAX),

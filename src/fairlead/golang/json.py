@@ -28,6 +28,11 @@ _LONGEST_INTEGER: Final = 4300
 
 _encode = msgspec.json.Encoder().encode
 
+#: What Go writes in JSON for characters that HTML and JavaScript would take for something else.
+MARKUP: Final = str.maketrans({
+    "<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029",
+})  # fmt: skip
+
 
 def finite(text: str) -> float:
     """The number; for decoders of what strangers send.
@@ -56,6 +61,11 @@ def parse(body: bytes) -> Any:
     if body.count(b"{") + body.count(b"[") > _MOST_NESTED and _depth(value) > _MOST_NESTED:
         raise MalformedJson("exceeded max depth")
     return value
+
+
+def printed(value: Any) -> str:
+    """The text that Go writes for a value."""
+    return _encode(value).decode().translate(MARKUP)
 
 
 class Pairs(list[tuple[str, Any]]):

@@ -1,25 +1,20 @@
-"""HorizontalPodAutoscaler: stored as `autoscaling/v2`, shown as `v1` too.
+"""HorizontalPodAutoscaler: stored as `autoscaling/v2`; how `v1` shows it is in `autoscaling_v1.py`.
 
-`v1` only has a target for CPU; everything else of an autoscaler travels through it in annotations. Sources:
-pkg/apis/autoscaling/{v1/conversion,v2/defaults,validation} (1.36).
+Sources: pkg/apis/autoscaling/{v2/conversion,v2/defaults,validation} (1.36).
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-import msgspec
-
 from fairlead.api import names
 from fairlead.api.fields import Errors
-from fairlead.api.objects import Obj, metadata
+from fairlead.api.objects import Obj
 from fairlead.api.quantity import parse
+from fairlead.kinds.autoscaling_v1 import cpu_metric, drop_carried
 from fairlead.kinds.metric_rules import validate_metrics
 from fairlead.kinds.rules import NOT_NEGATIVE, check, validate_not_negative
 from fairlead.kinds.strategy import Strategy
-
-V1, V2 = "autoscaling/v1", "autoscaling/v2"
-_ANNOTATIONS: Final = "autoscaling.alpha.kubernetes.io/"
 
 _CPU_PERCENT: Final = 80
 _PERIOD_SECONDS: Final = 15
@@ -33,10 +28,11 @@ class HorizontalPodAutoscalerStrategy(Strategy):
     has_status = True
 
     def default(self, obj: Obj) -> None:
+        drop_carried(obj)
         spec = obj["spec"]
         spec.setdefault("minReplicas", 1)
         if not spec.get("metrics"):
-            spec["metrics"] = [_cpu_metric(_CPU_PERCENT)]
+            spec["metrics"] = [cpu_metric(_CPU_PERCENT)]
         if (behavior := spec.get("behavior")) is not None:
             behavior["scaleUp"] = _scale_up_rules() | behavior.get("scaleUp", {})
             behavior["scaleDown"] = _scale_down_rules() | behavior.get("scaleDown", {})
@@ -50,11 +46,6 @@ class HorizontalPodAutoscalerStrategy(Strategy):
 
     def validate_status(self, obj: Obj, old: Obj, errors: Errors) -> None:
         validate_not_negative(obj["status"], ("currentReplicas", "desiredReplicas"), "status", errors)
-
-
-def _cpu_metric(percent: int) -> Obj:
-    target = {"type": "Utilization", "averageUtilization": percent}
-    return {"type": "Resource", "resource": {"name": "cpu", "target": target}}
 
 
 def _scale_up_rules() -> Obj:
@@ -122,67 +113,3 @@ def _validate_policy(policy: Obj, path: str, errors: Errors) -> None:
     if policy["periodSeconds"] > _MOST_PERIOD_SECONDS:
         text = f"must be less than or equal to {_MOST_PERIOD_SECONDS}"
         errors.invalid(f"{path}.periodSeconds", policy["periodSeconds"], text)
-
-
-# versions --------------------------------------------------------------------------------------------------------
-
-_TARGET, _CURRENT = "targetCPUUtilizationPercentage", "currentCPUUtilizationPercentage"
-#: Part of the object, its field in v2, and the annotation that carries it through v1.
-_CARRIED: Final = (
-    ("spec", "metrics", "metrics"),
-    ("spec", "behavior", "behavior"),
-    ("status", "currentMetrics", "current-metrics"),
-    ("status", "conditions", "conditions"),
-)
-
-
-def to_v2(v1: Obj) -> Obj:
-    """A `v1` autoscaler in its stored form."""
-    meta, spec, status = dict(metadata(v1)), dict(v1["spec"]), dict(v1.get("status") or {})
-    annotations = dict(meta.get("annotations") or {})
-    parts = {"spec": spec, "status": status}
-    for part, field, name in _CARRIED:
-        if text := annotations.pop(_ANNOTATIONS + name, None):
-            parts[part][field] = msgspec.json.decode(text)
-    if (percent := spec.pop(_TARGET, None)) is not None:
-        spec["metrics"] = [_cpu_metric(percent), *spec.get("metrics", [])]
-    if (percent := status.pop(_CURRENT, None)) is not None:
-        current = {"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": percent}}}
-        status["currentMetrics"] = [current, *status.get("currentMetrics", [])]
-    status.setdefault("currentMetrics", None)
-    _set_annotations(meta, annotations)
-    return v1 | {"apiVersion": V2, "metadata": meta, "spec": spec, "status": status}
-
-
-def to_v1(v2: Obj) -> Obj:
-    """A stored autoscaler as `autoscaling/v1` shows it."""
-    meta, spec, status = dict(metadata(v2)), dict(v2["spec"]), dict(v2.get("status") or {})
-    annotations = dict(meta.get("annotations") or {})
-    _split_cpu(spec, "metrics", "target", _TARGET)
-    _split_cpu(status, "currentMetrics", "current", _CURRENT)
-    parts = {"spec": spec, "status": status}
-    for part, field, name in _CARRIED:
-        if value := parts[part].pop(field, None):
-            annotations[_ANNOTATIONS + name] = msgspec.json.encode(value).decode()
-    status.setdefault("currentReplicas", 0)
-    _set_annotations(meta, annotations)
-    return {"kind": v2["kind"], "apiVersion": V1, "metadata": meta, "spec": spec, "status": status}
-
-
-def _split_cpu(part: Obj, field: str, inner: str, percent_field: str) -> None:
-    """Take the one CPU percentage that v1 has a field for out of a list of metrics."""
-    kept = []
-    for metric in part.get(field) or ():
-        resource = metric.get("resource") or {}
-        percent = (resource.get(inner) or {}).get("averageUtilization")
-        if resource.get("name") == "cpu" and percent is not None and percent_field not in part:
-            part[percent_field] = percent
-        else:
-            kept.append(metric)
-    part[field] = kept
-
-
-def _set_annotations(meta: Obj, annotations: dict[str, str]) -> None:
-    meta.pop("annotations", None)
-    if annotations:
-        meta["annotations"] = annotations

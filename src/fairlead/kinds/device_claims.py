@@ -24,8 +24,7 @@ from fairlead.kinds.device_names import (
 )
 from fairlead.kinds.device_selectors import are_bounded, validate_selectors
 from fairlead.kinds.podspec.affinity import validate_node_selector
-from fairlead.kinds.rules import check, validate_conditions, validate_unchanged, validate_unique
-from fairlead.kinds.storage_drivers import validate_driver_name
+from fairlead.kinds.rules import check, validate_conditions, validate_driver_name, validate_unchanged, validate_unique
 
 EXACT_COUNT: Final = "ExactCount"
 

@@ -12,8 +12,7 @@ from typing import Final
 from fairlead.api import names
 from fairlead.api.fields import Errors, Word
 from fairlead.api.objects import Obj
-from fairlead.kinds.rules import check, validate_unique
-from fairlead.kinds.storage_drivers import validate_driver_name
+from fairlead.kinds.rules import check, validate_driver_name, validate_unique
 
 #: Characters of the parts of `domain/id`, and of an attribute's text.
 DOMAIN_MAX: Final = 63

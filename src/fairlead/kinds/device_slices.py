@@ -23,8 +23,7 @@ from fairlead.kinds.device_names import (
     validate_qualified_name,
 )
 from fairlead.kinds.podspec.affinity import validate_node_selector
-from fairlead.kinds.rules import check, is_same, validate_unique
-from fairlead.kinds.storage_drivers import validate_driver_name
+from fairlead.kinds.rules import check, is_same, validate_driver_name, validate_unique
 
 _MOST_DEVICES: Final = 128
 #: Where any device has taints or consumes counters.

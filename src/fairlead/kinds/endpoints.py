@@ -5,7 +5,6 @@ Sources: `ValidateEndpoints*` of pkg/apis/core/validation, pkg/apis/discovery/{v
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 from fairlead.api import names
@@ -149,12 +148,12 @@ def _validate_endpoint(endpoint: Obj, type_: str, path: str, errors: Errors) -> 
         check(errors, f"{path}.nodeName", node, names.dns1123_subdomain)
     if (hostname := endpoint.get("hostname")) is not None:
         check(errors, f"{path}.hostname", hostname, names.dns1123_label)
-    _validate_hints((endpoint.get("hints") or {}).get("forZones") or [], f"{path}.hints.forZones", errors)
+    _validate_hints(endpoint.get("hints") or {}, f"{path}.hints", errors)
 
 
 def _validate_slice_address(address: str, type_: str, path: str, errors: Errors) -> None:
     if type_ == "FQDN":
-        check(errors, path, address, names.dns1123_subdomain)
+        _validate_domain(address, path, errors)
     elif type_ in ADDRESS_TYPES:
         validate_ip(address, path, errors)
         if parse_ip(address) is not None:
@@ -164,18 +163,33 @@ def _validate_slice_address(address: str, type_: str, path: str, errors: Errors)
             validate_endpoint_ip(address, path, errors)
 
 
-def _validate_hints(zones: Iterable[Obj], path: str, errors: Errors) -> None:
-    seen: set[str] = set()
-    zones = list(zones)
-    if len(zones) > _MANY_HINTS:
-        errors.too_many(path, len(zones), _MANY_HINTS)
+def _validate_domain(name: str, path: str, errors: Errors) -> None:
+    """`IsFullyQualifiedDomainName`: a dot at the end is put up with, and not shown."""
+    if not name:
+        errors.required(path)
         return
-    for index, zone in enumerate(zones):
-        name = zone.get("name", "")
-        if name in seen:
-            errors.duplicate(f"{path}[{index}]", {"Name": name})
-        seen.add(name)
-        check(errors, f"{path}[{index}]", name, names.label_value)
+    name = name.removesuffix(".")
+    labels = name.split(".")
+    if wrong := names.dns1123_subdomain(name):
+        errors.invalid(path, name, ",".join(wrong))
+    elif len(labels) < 2:
+        errors.invalid(path, name, "should be a domain with at least two segments separated by dots")
+    elif long := next((label for label in labels if names.dns1123_label(label)), None):
+        errors.invalid(path, long, ",".join(names.dns1123_label(long)))
+
+
+def _validate_hints(hints: Obj, path: str, errors: Errors) -> None:
+    for field, rule in (("forZones", names.label_value), ("forNodes", names.dns1123_subdomain)):
+        wanted, seen = hints.get(field) or [], set()
+        if len(wanted) > _MANY_HINTS:
+            errors.too_many(f"{path}.{field}", len(wanted), _MANY_HINTS)
+            return
+        for index, hint in enumerate(wanted):
+            where, name = f"{path}.{field}[{index}].name", hint.get("name", "")
+            if name in seen:
+                errors.duplicate(where, name)
+            seen.add(name)
+            check(errors, where, name, rule)
 
 
 def _validate_slice_ports(ports: list[Obj], errors: Errors) -> None:

@@ -19,9 +19,9 @@ from fairlead.api.objects import Obj, metadata
 from fairlead.api.taints import EFFECTS
 from fairlead.golang import json as gojson
 from fairlead.golang.quoting import go_quote
-from fairlead.kinds.ips import cidr_warnings, family_of, validate_cidr
+from fairlead.kinds.ips import cidr_warnings, family_of, parse_network, validate_cidr
 from fairlead.kinds.resource_names import in_order, round_up, validate_amount
-from fairlead.kinds.rules import check
+from fairlead.kinds.rules import check, validate_unique
 from fairlead.kinds.strategy import MetaCheck, Strategy
 
 _TAINTS_ANNOTATION: Final = "scheduler.alpha.kubernetes.io/taints"
@@ -220,10 +220,16 @@ def _wrong_feature(feature: str) -> str:
 def _validate_pod_cidrs(cidrs: list[str], errors: Errors) -> None:
     for index, cidr in enumerate(cidrs):
         validate_cidr(cidr, f"spec.podCIDRs[{index}]", errors)
-    if len(cidrs) > 1:
-        families = {family_of(cidr.partition("/")[0]) for cidr in cidrs}
-        if len(families) < 2 or len(cidrs) > 2:
-            errors.invalid("spec.podCIDRs", cidrs, "may specify no more than one CIDR for each IP family")
+    if len(cidrs) < 2:
+        return
+    bad = next((index for index, cidr in enumerate(cidrs) if parse_network(cidr) is None), None)
+    if bad is not None:
+        why = f"invalid CIDR[{bad}]: <nil> (invalid CIDR address: {cidrs[bad]})"
+        errors.internal("spec.podCIDRs", f"invalid PodCIDRs. failed to check with dual stack with error:{why}")
+    families = {family_of(cidr.partition("/")[0]) for cidr in cidrs}
+    if bad is not None or len(families) < 2 or len(cidrs) > 2:
+        errors.invalid("spec.podCIDRs", cidrs, "may specify no more than one CIDR for each IP family")
+    validate_unique(cidrs, "spec.podCIDRs", errors)
 
 
 def _validate_same_cidrs(cidrs: list[str], old: list[str], errors: Errors) -> None:

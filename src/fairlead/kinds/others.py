@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from fairlead.api import names
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj
+from fairlead.api.selectors import validate_labels
 from fairlead.kinds.podspec.defaults import default_pod_template
+from fairlead.kinds.podspec.resources import validate_overhead
+from fairlead.kinds.podspec.structs import TOLERATION, as_go
 from fairlead.kinds.podspec.template import validate_pod_template
+from fairlead.kinds.podspec.tolerations import validate_tolerations
 from fairlead.kinds.podspec.warnings import template_warnings
-from fairlead.kinds.resource_names import in_order, round_up, validate_amount, validate_container_resource_name
+from fairlead.kinds.resource_names import round_up
 from fairlead.kinds.rules import check, validate_unchanged
 from fairlead.kinds.strategy import Strategy
 
@@ -57,10 +63,22 @@ class RuntimeClassStrategy(Strategy):
 
     def validate(self, obj: Obj, errors: Errors) -> None:
         check(errors, "handler", obj["handler"], names.dns1123_label)
-        for name, amount in in_order((obj.get("overhead") or {}).get("podFixed")):
-            path = f"overhead.podFixed.limits[{name}]"
-            validate_container_resource_name(name, path, errors)
-            validate_amount(name, amount, path, errors)
+        if (overhead := obj.get("overhead")) is not None:
+            validate_overhead(overhead.get("podFixed") or {}, "overhead", errors)
+        if (scheduling := obj.get("scheduling")) is not None:
+            validate_labels(scheduling.get("nodeSelector"), errors, "scheduling.nodeSelector")
+            _validate_tolerations(scheduling.get("tolerations") or (), "scheduling.tolerations", errors)
 
     def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
         validate_unchanged(obj["handler"], old["handler"], "handler", errors)
+
+
+def _validate_tolerations(tolerations: Iterable[Obj], path: str, errors: Errors) -> None:
+    """In a class they are a set, by all but how long each holds."""
+    validate_tolerations(tolerations, path, errors)
+    seen: set[tuple[str, ...]] = set()
+    for index, toleration in enumerate(tolerations):
+        key = tuple(toleration.get(field, "") for field in ("key", "operator", "value", "effect"))
+        if key in seen:
+            errors.duplicate(f"{path}[{index}]", as_go(toleration, TOLERATION))
+        seen.add(key)

@@ -16,7 +16,7 @@ from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj
 from fairlead.kinds.podspec import volume_sources as pods
 from fairlead.kinds.podspec.paths import validate_no_backsteps
-from fairlead.kinds.rules import check
+from fairlead.kinds.rules import check, validate_driver_name
 
 Rule = Callable[[Obj, str, Errors], None]
 
@@ -95,7 +95,7 @@ def _storage_os(source: Obj, path: str, errors: Errors) -> None:
 
 
 def _csi(source: Obj, path: str, errors: Errors) -> None:
-    pods.csi_driver(source.get("driver", ""), f"{path}.driver", errors)
+    validate_driver_name(source.get("driver", ""), f"{path}.driver", errors)
     pods.require(source, path, errors, "volumeHandle")
     for field in _CSI_SECRETS:
         if (secret := source.get(field)) is not None:

@@ -62,7 +62,7 @@ class RoleBindingStrategy(Strategy):
     allows_create_on_update = True
 
     def __init__(self, *, is_namespaced: bool) -> None:
-        self._kinds = ("ClusterRole", "Role") if is_namespaced else ("ClusterRole",)
+        self._kinds = ("Role", "ClusterRole") if is_namespaced else ("ClusterRole",)
 
     def default(self, obj: Obj) -> None:
         if not obj["roleRef"].get("apiGroup"):
@@ -76,7 +76,7 @@ class RoleBindingStrategy(Strategy):
         if role["apiGroup"] != GROUP:
             errors.not_supported("roleRef.apiGroup", role["apiGroup"], (GROUP,))
         if role["kind"] not in self._kinds:
-            errors.not_supported("roleRef.kind", role["kind"], self._kinds)
+            errors.not_supported("roleRef.kind", role["kind"], self._kinds, sort=False)
         if role["name"]:
             check(errors, "roleRef.name", role["name"], names.path_segment_name)
         else:

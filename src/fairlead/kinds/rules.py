@@ -23,6 +23,8 @@ PREEMPTION_POLICIES: Final = ("PreemptLowerPriority", "Never")
 
 _PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 
+_DRIVER_NAME_MAX: Final = 63
+
 _REASON: Final = re.compile("[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
 _REASON_TEXT: Final = names.regex_error(
     "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric "
@@ -82,6 +84,16 @@ def validate_unique(keys: Iterable[Hashable], path: str, errors: Errors) -> None
 def validate_protocol(protocol: str, path: str, errors: Errors) -> None:
     """Of a port."""
     validate_choice(protocol, _PROTOCOLS, path, errors)
+
+
+def validate_driver_name(name: str, path: str, errors: Errors) -> None:
+    """Of a CSI driver (`ValidateCSIDriverName`): an empty one is missing and has the wrong form, too."""
+    if not name:
+        errors.required(path)
+    if len(name.encode()) > _DRIVER_NAME_MAX:
+        errors.too_long(path, _DRIVER_NAME_MAX)
+    for text in names.dns1123_subdomain(name.lower()):
+        errors.invalid(path, name, text)
 
 
 # int-or-percent ------------------------------------------------------------------------------------------------
@@ -164,9 +176,9 @@ def _validate_condition(condition: Obj, path: str, errors: Errors) -> None:
     if (observed := condition.get("observedGeneration") or 0) < 0:
         errors.invalid(f"{path}.observedGeneration", observed, "must be greater than or equal to zero")
     if not condition.get("lastTransitionTime"):
-        errors.required(f"{path}.lastTransitionTime")
+        errors.required(f"{path}.lastTransitionTime", "must be set")
     if not reason:
-        errors.required(f"{path}.reason")
+        errors.required(f"{path}.reason", "must be set")
     else:
         if not _REASON.fullmatch(reason):
             errors.invalid(f"{path}.reason", reason, _REASON_TEXT)

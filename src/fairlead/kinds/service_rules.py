@@ -28,6 +28,7 @@ from fairlead.kinds.service_kinds import (
 )
 
 _AFFINITY_MAX: Final = 86400
+_KUBELET_PORT: Final = 10250
 _ONLY_BALANCED: Final = "may only be used when `type` is 'LoadBalancer'"
 _DISTRIBUTIONS: Final = ("PreferClose", "PreferSameZone", "PreferSameNode")
 _NOTHING: Final[Mapping[str, Any]] = {}
@@ -126,6 +127,11 @@ def _validate_type_fields(spec: Obj, errors: Errors) -> None:
     type_ = spec["type"]
     if not spec.get("ports") and not is_headless(spec) and type_ != EXTERNAL_NAME:
         errors.required("spec.ports")
+    if type_ == LOAD_BALANCER:
+        for index, port in enumerate(spec.get("ports") or ()):
+            if port["port"] == _KUBELET_PORT:
+                text = f"may not expose port {_KUBELET_PORT} externally since it is used by kubelet"
+                errors.invalid(f"spec.ports[{index}]", _KUBELET_PORT, text)
     if type_ in (LOAD_BALANCER, NODE_PORT) and is_headless(spec):
         errors.invalid("spec.clusterIPs[0]", "None", f"may not be set to 'None' for {type_} services")
     if type_ == EXTERNAL_NAME:

@@ -213,8 +213,11 @@ class StorageClassStrategy(Strategy):
 
 
 def _validate_topologies(terms: Iterable[Obj], errors: Errors) -> None:
-    """Terms that ask for the same are told of once each, though Kubernetes repeats it for each that came before."""
-    seen: set[frozenset[tuple[str, frozenset[str]]]] = set()
+    """Terms that ask for the same are told of once each, though Kubernetes repeats it for each that came before.
+
+    It compares them with as many empty ones, too: a term that asks for nothing always came before.
+    """
+    seen: set[frozenset[tuple[str, frozenset[str]]]] = {frozenset()}
     for index, term in enumerate(terms):
         path = f"allowedTopologies[{index}].matchLabelExpressions"
         wanted = _validate_topology(term.get("matchLabelExpressions") or (), path, errors)

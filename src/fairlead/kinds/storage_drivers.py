@@ -13,13 +13,20 @@ from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj
 from fairlead.api.quantity import parse
 from fairlead.api.selectors import validate_structured
-from fairlead.kinds.rules import IMMUTABLE, NOT_NEGATIVE, check, is_same, selector_form, validate_unchanged
+from fairlead.kinds.rules import (
+    IMMUTABLE,
+    NOT_NEGATIVE,
+    check,
+    is_same,
+    selector_form,
+    validate_driver_name,
+    validate_unchanged,
+)
 from fairlead.kinds.strategy import Strategy
 
 LIFECYCLE_MODES: Final = ("Persistent", "Ephemeral")
 GROUP_POLICIES: Final = ("File", "None", "ReadWriteOnceWithFSType")
 
-_DRIVER_NAME_MAX: Final = 63
 _NODE_ID_MAX: Final = 192
 _LEAST_UPDATE_SECONDS: Final = 10
 _TOKEN_SECONDS: Final = (600, 1 << 32)
@@ -124,15 +131,6 @@ def _driver_form(driver: Obj) -> Obj:
     """As Go prints it, without the count of volumes, which may change."""
     keys = driver.get("topologyKeys") or None
     return {"Name": driver["name"], "NodeID": driver["nodeID"], "TopologyKeys": keys, "Allocatable": None}
-
-
-def validate_driver_name(name: str, path: str, errors: Errors) -> None:
-    if not name:
-        errors.required(path)
-    if len(name.encode()) > _DRIVER_NAME_MAX:
-        errors.too_long(path, _DRIVER_NAME_MAX)
-    for text in names.dns1123_subdomain(name.lower()):
-        errors.invalid(path, name, text)
 
 
 class CSIStorageCapacityStrategy(Strategy):

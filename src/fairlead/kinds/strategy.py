@@ -98,6 +98,10 @@ class Strategy:
         self.validate(obj, errors)
         return [] if errors else self.warnings(obj, None)
 
+    def validate_admitted(self, obj: Obj, errors: Errors) -> None:
+        """The rules of an object that another server has let in, and that may keep what the kind lets objects keep."""
+        self.validate(obj, errors)
+
     def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
         """The rules of a change; `validate` does not run on updates unless this calls it."""
         self.validate(obj, errors)

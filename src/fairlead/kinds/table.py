@@ -14,7 +14,8 @@ from fairlead.kinds.admission_policies import (
     ValidatingAdmissionPolicyStrategy,
 )
 from fairlead.kinds.api_services import APIServiceStrategy
-from fairlead.kinds.autoscaling import HorizontalPodAutoscalerStrategy, to_v1, to_v2
+from fairlead.kinds.autoscaling import HorizontalPodAutoscalerStrategy
+from fairlead.kinds.autoscaling_v1 import to_v1, to_v2
 from fairlead.kinds.certificates import CertificateSigningRequestStrategy
 from fairlead.kinds.config import ConfigMapStrategy, SecretStrategy
 from fairlead.kinds.cronjobs import CronJobStrategy
@@ -29,12 +30,13 @@ from fairlead.kinds.devices import (
 from fairlead.kinds.endpoints import EndpointSliceStrategy, EndpointsStrategy
 from fairlead.kinds.events import EventStrategy, to_core, to_events
 from fairlead.kinds.flow_control import FlowSchemaStrategy, PriorityLevelStrategy
+from fairlead.kinds.ingresses import IngressClassStrategy, IngressStrategy
 from fairlead.kinds.jobs import JobStrategy
 from fairlead.kinds.leases import LeaseStrategy
 from fairlead.kinds.limitrange import LimitRangeStrategy
 from fairlead.kinds.mutating_policies import MutatingAdmissionPolicyBindingStrategy, MutatingAdmissionPolicyStrategy
 from fairlead.kinds.namespaces import NamespaceStrategy
-from fairlead.kinds.networking import IngressClassStrategy, IngressStrategy, NetworkPolicyStrategy
+from fairlead.kinds.network_policies import NetworkPolicyStrategy
 from fairlead.kinds.nodes import NodeStrategy
 from fairlead.kinds.others import (
     PodTemplateStrategy,

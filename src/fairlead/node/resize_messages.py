@@ -7,13 +7,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import msgspec
-
 from fairlead.api.objects import Obj
 from fairlead.api.quantity import canonical
+from fairlead.golang.json import printed
 from fairlead.node.preemption import MESSAGE, PREEMPTING
-
-_encode = msgspec.json.Encoder().encode
 
 
 class ResizeEvent(NamedTuple):
@@ -57,15 +54,10 @@ def _summary(pod: Obj, error: str = "", generation: int | None = None) -> str:
     summary["generation"] = pod["metadata"].get("generation", 0) if generation is None else generation
     if error:
         summary["error"] = error
-    return _as_go_prints(_encode(summary).decode())
+    return printed(summary)
 
 
 def _resources(resources: Obj) -> Obj:
     """Limits before requests, each in the order of its names, in canonical texts."""
     found = {kind: resources[kind] for kind in ("limits", "requests") if resources.get(kind)}
     return {kind: {name: canonical(amounts[name]) for name in sorted(amounts)} for kind, amounts in found.items()}
-
-
-def _as_go_prints(text: str) -> str:
-    """Go escapes what HTML would take for markup."""
-    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")

@@ -243,8 +243,10 @@ def _merge_ordered(original: Obj, patch: Obj, key: str, schema: PatchSchema | No
     _check_order(changes, order, merge_key)
     if not has_current and not has_patch:
         return
+    served = current
     if has_current and has_patch:
         merged = _merge_lists(current, changes, sub)
+        served = _served_order(current, changes, merge_key)
     elif has_patch:
         _strip_directives(changes)
         merged = changes
@@ -252,8 +254,19 @@ def _merge_ordered(original: Obj, patch: Obj, key: str, schema: PatchSchema | No
         merged = current
     ours, theirs = split(merged, order, merge_key)
     same_kind(current, changes)
-    original[field] = in_order(ours, theirs, order, current, merge_key)
+    original[field] = in_order(ours, theirs, order, served, merge_key)
     patch.pop(field, None)
+
+
+def _served_order(current: list[Any], changes: list[Any], merge_key: str) -> list[Any]:
+    """The order that counts as the server's: upstream deletes in the same array, and what is added moves up."""
+    directed = [element for element in changes if isinstance(element, dict) and _DIRECTIVE in element]
+    if not merge_key or not directed or any(element[_DIRECTIVE] != "delete" for element in directed):
+        return current
+    kept, added = _apply_element_directives(current, changes, merge_key)
+    known = {key_of(element, merge_key) for element in kept if merge_key in element}
+    new = {key_of(element, merge_key): element for element in added if key_of(element, merge_key) not in known}
+    return kept + list(new.values())[: len(current) - len(kept)]
 
 
 def _list(value: Any) -> list[Any]:

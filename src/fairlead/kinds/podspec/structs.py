@@ -61,6 +61,10 @@ NODE_SELECTOR_TERM = (
     StructField("MatchFields", "matchFields", None, _NODE_REQUIREMENT),
 )
 IP = (StructField("IP", "ip", ""),)
+TOLERATION = (
+    *(StructField(name.capitalize(), name, "") for name in ("key", "operator", "value", "effect")),
+    StructField("TolerationSeconds", "tolerationSeconds"),
+)
 
 
 def as_go(value: Obj, fields: Iterable[StructField]) -> dict[str, Any]:

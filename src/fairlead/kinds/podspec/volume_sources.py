@@ -9,7 +9,7 @@ from fairlead.api.names import dns1123_label, dns1123_subdomain, in_range
 from fairlead.api.objects import Obj
 from fairlead.api.quantity import parse
 from fairlead.kinds.podspec.paths import validate_descending_path, validate_no_backsteps
-from fairlead.kinds.rules import check
+from fairlead.kinds.rules import check, validate_driver_name
 
 PULL_POLICIES = frozenset({"Always", "IfNotPresent", "Never"})
 
@@ -213,18 +213,8 @@ def scale_io(source: Obj, path: str, errors: Errors) -> None:
     require(source, path, errors, "gateway", "system", "volumeName")
 
 
-def csi_driver(driver: str, path: str, errors: Errors) -> None:
-    if not driver:
-        return errors.required(path)
-    if len(driver) > 63:
-        errors.too_long(path, 63)
-    for text in dns1123_subdomain(driver.lower()):
-        errors.invalid(path, driver, text)
-    return None
-
-
 def csi(source: Obj, path: str, errors: Errors) -> None:
-    csi_driver(source.get("driver", ""), f"{path}.driver", errors)
+    validate_driver_name(source.get("driver", ""), f"{path}.driver", errors)
     if (secret := source.get("nodePublishSecretRef")) is not None:
         if name := secret.get("name"):
             check(errors, f"{path}.name", name, dns1123_subdomain)

@@ -12,17 +12,14 @@ spelling is the same. Source: structured-merge-diff `fieldpath/serialize-pe.go`,
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from fairlead.caches import bounded_cache
+from fairlead.golang.json import MARKUP
 from fairlead.golang.numbers import atoi
 from fairlead.golang.quoting import go_quote
-
-_HTML: Final = str.maketrans({
-    "<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029",
-})  # fmt: skip
 
 
 class MalformedFields(ValueError):
@@ -55,7 +52,7 @@ def _quoted(item: str) -> str:
 
 def html_safe(json: str) -> str:
     """JSON with the escapes that Go adds."""
-    return json.translate(_HTML)
+    return json.translate(MARKUP)
 
 
 def _number(item: Any) -> str:

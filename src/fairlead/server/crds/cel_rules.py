@@ -6,7 +6,7 @@ is asked of changes alone; any other is not asked of a part that is as it was (K
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -150,6 +150,18 @@ def ask(node: RuleNode, value: Any, old: Any, found: Problems) -> None:
     """Add what the rules object to in a value; `old` is what it was, or ABSENT."""
     with suppress(_Exhausted):  # said where it happened
         _Asking(found).ask(node, value, old, "")
+
+
+def ask_alone(values: Iterable[tuple[RuleNode, Any, str]], found: Problems) -> None:
+    """Ask about values at their paths that no object has yet, all together within the budget of one.
+
+    What rules say about a change is asked as if nothing changed.
+    """
+    asking = _Asking(found)
+    with suppress(_Exhausted):
+        for node, value, path in values:
+            for old in (value, ABSENT):
+                asking.ask(node, value, old, path)
 
 
 class _Asking:

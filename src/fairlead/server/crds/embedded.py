@@ -64,20 +64,20 @@ def coerce_embedded(value: Any, node: SchemaNode | None, unknown: list[str], pat
 
 
 def _coerce_resource(value: dict[str, Any], unknown: list[str], path: str) -> str:
-    where = path.removeprefix(".")
     for key in ("apiVersion", "kind"):
         if key in value and not isinstance(value[key], str):
-            return f"{where}.{key}: Invalid value: {quoted(value[key])}: must be a string"
-    meta = value.get("metadata")
+            where = f"{path}.{key}".removeprefix(".")
+            return f"{where}: Invalid value: {quoted(value[key])}: must be a string"
+    meta, where = value.get("metadata"), f"{path}.metadata".removeprefix(".")
     if meta is None:
         return ""
     if not isinstance(meta, dict):
-        return f"{where}.metadata: Invalid value: {quoted(meta)}: {unmarshal_error(meta, 'v1.ObjectMeta')}"
+        return f"{where}: Invalid value: {quoted(meta)}: {unmarshal_error(meta, 'v1.ObjectMeta')}"
     report = DecodeReport()
     sent = quoted(meta)
     walker(OBJECT_META)(meta, None, report)
-    unknown += [f"{where}.metadata.{name}" for name in report.unknown]
-    return f"{where}.metadata: Invalid value: {sent}: {report.mismatch}" if report.mismatch else ""
+    unknown += [f"{where}.{name}" for name in report.unknown]
+    return f"{where}: Invalid value: {sent}: {report.mismatch}" if report.mismatch else ""
 
 
 def _check_resource(value: dict[str, Any], path: str, found: Problems, rules: MetaRules | None) -> None:

@@ -15,11 +15,12 @@ from fairlead.api.objects import Obj, name_of
 from fairlead.golang.patterns import fit_together
 from fairlead.server.crds import approval, internal
 from fairlead.server.crds.conversion import check_conversion
+from fairlead.server.crds.defaults import ask_defaults, check_defaults
 from fairlead.server.crds.paths import PathError, field_at
 from fairlead.server.crds.rule_checks import MOST_CHARACTERS, are_too_long, check_rules
 from fairlead.server.crds.schema import each_schema
 from fairlead.server.crds.schema_rules import check_schema, unsupported_in
-from fairlead.server.crds.structural import check_defaults, check_structural
+from fairlead.server.crds.structural import check_structural
 
 #: The schemas that the versions had until now, by their names.
 _Schemas = Mapping[Any, Obj | None]
@@ -209,6 +210,8 @@ def _check_schema(schema: Obj, known: Obj | None, path: str, has_status: bool, e
     check_schema(schema, path, unsupported, found)
     if not unsupported and not found:
         check_rules(schema, path, found, is_known=schema == known)
+    if not unsupported and not found and schema != known:
+        ask_defaults(schema, path, found)
     if unsupported and not found:  # nothing else looks at it
         found.invalid(path, "", "OpenAPIV3Schema 'schema' is not supported")
     errors.extend(found)

@@ -7,14 +7,9 @@ apiextensions-apiserver/pkg/apiserver/schema.
 
 from __future__ import annotations
 
-from fairlead.api.encoded import copied
-from fairlead.api.errors import Cause
 from fairlead.api.fields import Errors, under
 from fairlead.api.objects import Obj
-from fairlead.server.crds.embedded import check_embedded
-from fairlead.server.crds.pruning import prune
-from fairlead.server.crds.schema import ABSENT, SchemaNode, compile_schema, each_schema
-from fairlead.server.crds.values import Problems, ValueCheck, pattern_error, printed, validate
+from fairlead.server.crds.values import pattern_error
 
 _INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
 _MISSING_TYPE = {
@@ -50,12 +45,6 @@ def check_structural(schema: Obj, path: str) -> Errors:
     _check_node(schema, path, "root", errors)
     _check_complete(schema, schema, path, path, errors)
     return Errors(sorted(errors, key=lambda error: f"{error.field}: {error.message}"))
-
-
-def check_defaults(schema: Obj, path: str, errors: Errors) -> None:
-    """A default must be what the schema would accept, without unknown fields; nothing else could fill it in."""
-    if any(node.get("default") is not None for node in each_schema(schema)):
-        _check_defaults(schema, compile_schema(schema), ValueCheck(schema), path, errors)
 
 
 def _check_node(schema: Obj, path: str, level: str, errors: Errors) -> None:
@@ -186,21 +175,6 @@ def _check_named(schema: Obj, structure: Obj | None, where: str, path: str, erro
     for key, below in (schema.get("properties") or {}).items():
         found = (structure.get("properties") or {}).get(key)
         _check_named(below, found, under(where, f".properties[{key}]"), under(path, f".properties[{key}]"), errors)
-
-
-def _check_defaults(schema: Obj, node: SchemaNode, check: ValueCheck, path: str, errors: Errors) -> None:
-    if node.default is not ABSENT:
-        pruned = copied(node.default)
-        if prune(pruned, node, is_resource=node.is_embedded):
-            text = f"Invalid value: {printed(node.default)}: must not have unknown fields"
-            errors.append(Cause("FieldValueInvalid", text, f"{path}.default"))
-        wrong = Problems(f"{path}.default")
-        check_embedded(node.default, node, wrong)
-        errors.extend(wrong or validate(check, node.default, f"{path}.default"))
-    if node.items is not None and check.items is not None:
-        _check_defaults(schema["items"], node.items, check.items, under(path, ".items"), errors)
-    for key, below in (schema.get("properties") or {}).items():
-        _check_defaults(below, node.properties[key], check.properties[key], under(path, f".properties[{key}]"), errors)
 
 
 def _says(schema: Obj, key: str, detail: str) -> bool:

@@ -295,7 +295,7 @@ def _check(served: Served, obj: Obj) -> None:
     """Raises Unrestorable for an object that breaks the rules of its kind."""
     errors = Errors()
     validate_meta(obj, errors, resource=served.resource)
-    served.strategy.validate(obj, errors)
+    served.strategy.validate_admitted(obj, errors)
     broken = [f"{error.field}: {error.message}" for error in errors if not error.message.endswith(_ONLY_ON_CREATE)]
     if broken:
         more = "; …" if len(broken) > _MAX_PROBLEMS else ""
