@@ -185,9 +185,11 @@ async def _remove_pods(endpoint: str) -> None:
     client = Client(endpoint)
     every = cri.ListPodSandboxRequest(filter=cri.LabelFilter())
     async with asyncio.timeout(START_SECONDS):
-        while found := (await client.call(cri.LIST_SANDBOXES, every)).items:
-            for sandbox in found:
-                with suppress(CallFailed):  # while a container is being started none of this is possible
+        while True:
+            with suppress(CallFailed):  # it has just been started, or a container is being started
+                if not (found := (await client.call(cri.LIST_SANDBOXES, every)).items):
+                    break
+                for sandbox in found:
                     await client.call(cri.STOP_SANDBOX, cri.PodSandboxId(pod_sandbox_id=sandbox.id))
                     await client.call(cri.REMOVE_SANDBOX, cri.PodSandboxId(pod_sandbox_id=sandbox.id))
             await asyncio.sleep(0.05)
