@@ -138,6 +138,18 @@ def test_a_host_network_pod_has_the_address_of_its_node() -> None:
     assert world.obj["status"]["podIP"] == "172.16.0.1"
 
 
+def test_whoever_takes_up_a_pod_keeps_which_container_had_ended() -> None:
+    """Also when it is restarted then: an agent was away in between."""
+    ended = {"exitCode": 1, "reason": "Error", "startedAt": MOMENT, "finishedAt": MOMENT, "containerID": "test://1"}
+    status = running() | {"podIPs": [{"ip": "10.64.0.9"}]}
+    status["containerStatuses"][0] |= {"state": {"terminated": ended}, "containerID": "test://1"}
+    world = World(pod(status=status))
+    world.look()
+    world.look(20.0)
+    assert "running" in world.container()["state"]
+    assert world.container()["lastState"]["terminated"] == ended
+
+
 @pytest.mark.parametrize(("restarts", "then"), [(3, 4), (2**31 - 1, 2**31 - 1)])
 def test_a_restart_count_stays_what_a_status_can_say(restarts: int, then: int) -> None:
     world = World(pod({LIFETIME_SECONDS: "1"}, running(restarts)))

@@ -176,6 +176,7 @@ class Terminated(View):
     message: str = ""
     started_at: str | None = None
     finished_at: str | None = None
+    container_id: str = msgspec.field(default="", name="containerID")
 
 
 class Waiting(View):
