@@ -45,6 +45,8 @@ from fairlead.runtime.clock import monotonic, now
 _BETWEEN_NOTICES_SECONDS: Final = 1.0
 #: How long a pass waits to know what pods have on the disk now: the disk goes on filling.
 _WALK_SECONDS: Final = 5.0
+#: How long a look at its usual time waits for that: limits of local storage are held against what is there now.
+_FRESH_SECONDS: Final = 0.5
 
 log = logging.getLogger(__name__)
 
@@ -94,6 +96,8 @@ class Evictions:
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds - least):
                 await self._notices.noticed.wait()
+        if not self._notices.noticed.is_set():  # memory that falls short does not wait
+            await self._measurer.walk(_FRESH_SECONDS)
         self._notices.noticed.clear()
 
     async def _look(self) -> None:
