@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -106,6 +108,20 @@ class Containerd:
             self._process.terminate()
             self._process.wait(START_SECONDS)
 
+    def kill(self) -> None:
+        """The same without a word."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(START_SECONDS)
+
+    def kill_empty_shims(self) -> None:
+        """One that is killed while it starts a container forgets the shim; without a daemon no other is here."""
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            with suppress(OSError):
+                words = path.read_bytes().split(b"\0")
+                if words[0].endswith(b"containerd-shim-runc-v2") and f"{self.folder}/containerd.sock".encode() in words:
+                    os.kill(int(path.parent.name), signal.SIGKILL)
+
     def _ctr(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         socket = f"{self.folder}/containerd.sock"
         command = ["ctr", "--address", socket, "--namespace", "k8s.io", *arguments]
@@ -177,6 +193,7 @@ def containerd(rootfs: Path, within: Sequence[str] = (), *, has_network: bool = 
                     apart.submit(asyncio.run, _remove_pods(found.endpoint)).result()
             finally:
                 found.stop()
+                found.kill_empty_shims()
                 linux.unmount_below(place)
 
 
@@ -185,9 +202,11 @@ async def _remove_pods(endpoint: str) -> None:
     client = Client(endpoint)
     every = cri.ListPodSandboxRequest(filter=cri.LabelFilter())
     async with asyncio.timeout(START_SECONDS):
-        while found := (await client.call(cri.LIST_SANDBOXES, every)).items:
-            for sandbox in found:
-                with suppress(CallFailed):  # while a container is being started none of this is possible
+        while True:
+            with suppress(CallFailed):  # it has just been started, or a container is being started
+                if not (found := (await client.call(cri.LIST_SANDBOXES, every)).items):
+                    break
+                for sandbox in found:
                     await client.call(cri.STOP_SANDBOX, cri.PodSandboxId(pod_sandbox_id=sandbox.id))
                     await client.call(cri.REMOVE_SANDBOX, cri.PodSandboxId(pod_sandbox_id=sandbox.id))
             await asyncio.sleep(0.05)

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -82,7 +83,13 @@ class Place:
     def sandbox(self, uid: str = "u1") -> SandboxSpec:
         return SandboxSpec(uid=uid, namespace="ns", name="p", hostname="web-0", cgroup=self.pod, logs=self.folder)
 
-    async def run(
+    async def run(self, name: str, *argv: str, **options: Any) -> str:
+        """The id of a container that has been started."""
+        id_ = await self.create(name, *argv, **options)
+        await self.runtime.start(id_)
+        return id_
+
+    async def create(
         self,
         name: str,
         *argv: str,
@@ -93,7 +100,7 @@ class Place:
         pod: str = "u1",
         host_pid: bool = False,
     ) -> str:
-        """The id of a container that has been started."""
+        """The id of a container that is to be started."""
         values = ContainerValues(
             cpu_shares=2,
             cpu_quota=0,
@@ -120,9 +127,7 @@ class Place:
             has_tty=has_tty,
             termination_message_path="/dev/termination-log",
         )
-        id_ = await self.runtime.create(spec)
-        await self.runtime.start(id_)
-        return id_
+        return await self.runtime.create(spec)
 
     def found(self, name: str) -> ContainerStatus:
         (status,) = (each for each in self.runtime.containers() if each.name == name)

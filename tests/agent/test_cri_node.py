@@ -66,6 +66,45 @@ async def test_a_runtime_that_is_restarted_finds_its_pods_and_the_node_finds_the
         assert state(after)["restartCount"] == 0
 
 
+@pytest.mark.slow
+@in_loop
+async def test_an_agent_that_is_started_before_the_runtime_waits_for_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A kubelet ends, and systemd starts it again and again; nobody would start us."""
+    async with real_node(tmp_path, {"nodeStatusUpdateFrequency": "1s"}, kind=CONTAINERD) as node:
+        for name in ("lasting", "goes"):
+            await node.create(manifest(name, "sleep", "1000"))
+        lasting, _ = [await node.until(name, is_running) for name in ("lasting", "goes")]
+        daemon = node.containerd
+        assert daemon is not None
+        await node.stop()
+        await asyncio.to_thread(daemon.stop)
+        await node.api.delete(NODES, NODE)
+        await node.start()
+        assert node.agent is not None
+        await node.agent.registered.wait()
+        down = await _ready(node, "False")
+        assert down["reason"] == "KubeletNotReady"
+        assert down["message"].startswith(
+            f"container runtime is down: the container runtime at {daemon.folder}/containerd.sock does not answer: "
+            "[Errno 2] No such file or directory"
+        )
+        assert (await node.api.get(NODES, NODE)).obj()["status"]["nodeInfo"]["containerRuntimeVersion"] == "://Unknown"
+        await node.delete("goes", 1)
+        await node.create(manifest("late", "sleep", "1000", spec={"nodeName": NODE}))
+        await asyncio.to_thread(daemon.start)
+        await _ready(node, "True")
+        await node.until("late", is_running)
+        await node.gone("goes")
+        after = await node.pod("lasting")
+        assert state(after)["containerID"] == state(lasting)["containerID"] and state(after)["restartCount"] == 0
+        assert len(daemon.containers()) == 4
+        found = (await node.api.get(NODES, NODE)).obj()["status"]["nodeInfo"]["containerRuntimeVersion"]
+        assert found.startswith("containerd://") and not found.endswith("Unknown")
+        assert caplog.text.count("waiting for it") == 1  # not at each attempt
+
+
 @in_loop
 async def test_a_pod_has_an_address_of_the_runtimes_network(tmp_path: Path) -> None:
     async with real_node(tmp_path, kind=CONTAINERD) as node:

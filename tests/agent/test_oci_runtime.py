@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from fairlead.agent import linux
+from fairlead.agent.runtimes.base import RuntimeFailure, State
 from tests.agent.machine import in_loop, mounts_below, real_containers, until
 from tests.agent.runtime_place import OCI, place
 
@@ -43,6 +45,48 @@ async def test_what_is_no_folder_of_a_container_or_sandbox_keeps_no_agent_from_s
         here.close()
         await here.open()
         assert [status.id for status in here.runtime.containers()] == [id_]
+
+
+@in_loop
+async def test_a_start_that_cannot_be_written_down_is_no_other_container_the_next_time(tmp_path: Path) -> None:
+    """As on a full disk: it runs, and whoever thinks that it does not starts a second one beside it."""
+    async with place(tmp_path, OCI) as here:
+        id_ = await here.create("c1", "sleep", "1000")
+        in_the_way = here.root / f"containers/{id_}/container.new"
+        in_the_way.mkdir()
+        with pytest.raises(OSError, match="Is a directory"):
+            await here.runtime.start(id_)
+        in_the_way.rmdir()
+        await here.runtime.start(id_)
+        found = here.found("c1")
+        assert found.state is State.RUNNING and here.cgroups.processes(f"{here.pod}/{id_}") == {found.pid}
+
+
+@in_loop
+async def test_programs_that_are_away_for_a_while_leave_nothing_of_what_was_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While another version is installed; pods go meanwhile."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name in ("conmon", "crun"):
+        shutil.copy2(shutil.which(name) or "", programs)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    async with place(tmp_path, OCI) as here:
+        id_ = await here.run("stays", "sleep", "1000")
+        for name in ("conmon", "crun"):
+            (programs / name).rename(tmp_path / name)
+        with pytest.raises(RuntimeFailure, match="crun cannot be run: No such file or directory"):
+            await here.run("c1", "sleep", "1000")
+        with pytest.raises(RuntimeFailure, match="cannot be run"):
+            await here.runtime.remove_sandbox("u1")
+        assert here.cgroups.processes(f"{here.pod}/{id_}") == set()
+        with pytest.raises(RuntimeFailure, match="cannot be run"):  # which an agent that starts waits for
+            await here.runtime.adopt()
+        for name in ("conmon", "crun"):
+            (tmp_path / name).rename(programs / name)
+        await here.runtime.remove_sandbox("u1")
+        assert list(here.root.glob("containers/*")) == [] == list(here.root.glob("state/*/*"))
 
 
 @pytest.mark.slow

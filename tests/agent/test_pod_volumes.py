@@ -17,6 +17,7 @@ from fairlead.api.objects import Obj
 from tests.agent.folder_images import FolderImage
 from tests.agent.machine import in_loop, real_containers
 from tests.agent.oci_node import NODE, is_phase, is_running, manifest, real_node, state
+from tests.agent.runtime_place import IMAGE
 
 
 def _task(name: str, script: str, volumes: list[Obj], mounts: list[Obj], **more: Any) -> Obj:
@@ -154,6 +155,24 @@ async def test_an_empty_folder_in_memory_has_its_limit(tmp_path: Path) -> None:
         await node.create(pod)
         await node.until("small", is_phase("Succeeded"))
         assert node.log("small") == ["1024"]
+
+
+@real_containers
+@in_loop
+@pytest.mark.parametrize("has_limit", [False, True])
+async def test_the_limits_of_all_containers_limit_what_is_in_memory(tmp_path: Path, has_limit: bool) -> None:
+    """One without a limit may fill it as far as the node lets it, whatever the others have: as under a kubelet."""
+    async with real_node(tmp_path) as node:
+        volumes = [{"name": "m", "emptyDir": {"medium": "Memory"}}]
+        script = "busybox df -k /m | { read head; read name size rest; echo $size; }"
+        pod = _task("task", script, volumes, [{"name": "m", "mountPath": "/m"}])
+        pod["spec"]["containers"][0]["resources"] = {"limits": {"memory": "20Mi"}}
+        resources = {"limits": {"memory": "44Mi"}} if has_limit else {}
+        pod["spec"]["containers"].append({"name": "d", "image": IMAGE, "command": ["true"], "resources": resources})
+        await node.create(pod)
+        await node.until("task", is_phase("Succeeded"))
+        (size,) = node.log("task")
+        assert int(size) == 64 << 10 if has_limit else int(size) > 64 << 10
 
 
 @real_containers

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import os
+import stat
 from collections.abc import Iterator
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +22,7 @@ from fairlead.api.users import User
 from fairlead.runtime.authority import Authority, new_key
 from fairlead.runtime.loops import run_virtual
 from fairlead.server.auth.authenticator import Credentials
-from fairlead.server.auth.certificates import CertificateAuthenticator
+from fairlead.server.auth.certificates import CertificateAuthenticator, write_private
 from tests.server.http_world import TOKEN, Reply, Server, check_status, serving_in_a_thread
 
 REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
@@ -232,3 +235,12 @@ def test_a_certificate_without_a_user_is_nobodys(subject: list[tuple[x509.Object
         assert await CertificateAuthenticator()(Credentials({}, ShownCertificate(certificate))) is None
 
     run_virtual(scene())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes a device, or replaces one")
+def test_a_device_is_written_into_and_stays_one(tmp_path: Path) -> None:
+    """KUBECONFIG=/dev/null fairlead up, as root."""
+    nowhere = tmp_path / "null"
+    os.mknod(nowhere, stat.S_IFCHR | 0o666, os.makedev(1, 3))
+    write_private(nowhere, b"kind: Config")
+    assert nowhere.is_char_device() and nowhere.read_bytes() == b""

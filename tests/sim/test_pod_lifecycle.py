@@ -138,6 +138,41 @@ def test_a_host_network_pod_has_the_address_of_its_node() -> None:
     assert world.obj["status"]["podIP"] == "172.16.0.1"
 
 
+@pytest.mark.parametrize("annotations", [{}, {START_SECONDS: "60"}], ids=["running", "starting"])
+def test_a_pod_that_has_been_active_for_too_long_is_ended(annotations: dict[str, str]) -> None:
+    world = World(pod(annotations | {STOP_SECONDS: "3"}, activeDeadlineSeconds=20, terminationGracePeriodSeconds=5))
+    assert world.look().wake_at == NOW + 20
+    world.look(19.9)
+    assert world.phase != "Failed"
+    step = world.look(20.0)
+    if annotations == {}:
+        assert step.wake_at == NOW + 23
+        world.look(23.0)
+    status = world.obj["status"]
+    assert (status["phase"], status["reason"]) == ("Failed", "DeadlineExceeded")
+    assert world.events("DeadlineExceeded") == [status["message"]]
+    assert world.look(60) == PodStep()
+
+
+def test_a_pod_that_ends_before_its_deadline_has_ended_well() -> None:
+    world = World(pod({LIFETIME_SECONDS: "5"}, restartPolicy="Never", activeDeadlineSeconds=20))
+    assert world.look().wake_at == NOW + 5
+    world.look(5.0)
+    assert (world.phase, world.look(21.0)) == ("Succeeded", PodStep())
+
+
+def test_whoever_takes_up_a_pod_keeps_which_container_had_ended() -> None:
+    """Also when it is restarted then: an agent was away in between."""
+    ended = {"exitCode": 1, "reason": "Error", "startedAt": MOMENT, "finishedAt": MOMENT, "containerID": "test://1"}
+    status = running() | {"podIPs": [{"ip": "10.64.0.9"}]}
+    status["containerStatuses"][0] |= {"state": {"terminated": ended}, "containerID": "test://1"}
+    world = World(pod(status=status))
+    world.look()
+    world.look(20.0)
+    assert "running" in world.container()["state"]
+    assert world.container()["lastState"]["terminated"] == ended
+
+
 @pytest.mark.parametrize(("restarts", "then"), [(3, 4), (2**31 - 1, 2**31 - 1)])
 def test_a_restart_count_stays_what_a_status_can_say(restarts: int, then: int) -> None:
     world = World(pod({LIFETIME_SECONDS: "1"}, running(restarts)))

@@ -27,6 +27,13 @@ def _kubelet(**fields: Any) -> Obj:
     return {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration", **fields}
 
 
+def _filling(volume: str) -> Obj:
+    pod = _pod()
+    pod["metadata"]["annotations"] = {f"sim.fairlead.dev/usage-volume.{volume}": "leak(1Mi/s)"}
+    pod["spec"]["volumes"] = [{"name": volume, "emptyDir": {}}]
+    return pod
+
+
 def test_pods_alone_are_a_workload() -> None:
     found = workload([_pod()], "alone")
     assert (found.name, found.size, found.kubelet, list(found.around)) == ("alone", Size(), {}, [])
@@ -82,6 +89,7 @@ def test_what_pods_need_is_made_before_them_in_an_order_that_works() -> None:
             [_pod(lifecycle={"preStop": {"exec": {"command": ["true"]}}})],
             "pod p, container c: of hooks only sleep can be played",
         ),
+        ([_filling("d")], "pod p: sim.fairlead.dev/usage-volume.d cannot be played: no container mounts d"),
     ],
 )
 def test_what_cannot_be_verified_is_refused(objects: list[Obj], problem: str) -> None:

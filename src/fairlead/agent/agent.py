@@ -1,9 +1,10 @@
 """The agent of this machine: a node of a cluster, whose pods run here.
 
-    plan (limits, allocatable) ─▶ adopt what runs ─▶ pods of files, QoS cgroups, eviction, beside each other
-                                                  └▶ register ─▶ lease, status, pods of the API server
+    plan (limits, allocatable) ─▶ adopt what runs ─▶ pods of files, QoS cgroups, eviction, pods of the API server
+                                        └▶ register ─▶ lease, status
 
-Stopping it stops nothing that it started.
+A runtime that is away is waited for: the node is there meanwhile, and not ready. Stopping it stops nothing that it
+started.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ from fairlead.agent.pods.user_ranges import UserRanges
 from fairlead.agent.pods.worker import PodWorker
 from fairlead.agent.reclaiming import Reclaimer
 from fairlead.agent.runtime_choice import Ground, Runtimes
-from fairlead.agent.runtimes.base import State
+from fairlead.agent.runtimes.base import RuntimeFailure, State
 from fairlead.agent.static_pods.manifests import Normalise
 from fairlead.agent.static_pods.mirrors import Mirrors
 from fairlead.agent.static_pods.static_pods import FOLDER, StaticPods
@@ -84,6 +85,8 @@ if TYPE_CHECKING:
 
 #: How often the cgroups of QoS classes are corrected without a cause.
 CORRECTION_SECONDS: Final = 60.0
+#: How often a runtime that is away at the start is tried.
+ADOPT_AGAIN_SECONDS: Final = 1.0
 KEEPERS: Final = "fairlead-conmon"
 _NETWORK_NOT_READY: Final = (
     "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:"
@@ -144,7 +147,7 @@ class NodeAgent:
         self._recorder = EventRecorder(api, "kubelet", host=identity.name)
         self._provisioner = LocalPathProvisioner(storage, identity.name, identity.hostname, root) if storage else None
         self._network, self._root = networking(config), root
-        self._network_failure = ""
+        self._network_failure = self._adopting_failure = ""
         self._least_oom_score_adj = least
         self._keepers, self._document = keepers, settings.document
         self._serving = serving_of(config, identity.ip)
@@ -158,7 +161,6 @@ class NodeAgent:
         """Be this node until cancelled."""
         claim(self._root, self._cgroups, [self._keepers, self._kubepods])
         await asyncio.to_thread(self._enforce)
-        await self._runtime.adopt()
         config = self._configured.configuration
         nodes = Informer(self._api, NODES, Node, fields=f"metadata.name={self._identity.name}")
         node = NodeObject(
@@ -196,6 +198,12 @@ class NodeAgent:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._recorder.run(), name="events")
+                is_adopted = await self._adopt()
+                known = group.create_task(self._be_known(group, node, nodes), name="registration")
+                while not is_adopted:
+                    await asyncio.sleep(ADOPT_AGAIN_SECONDS)
+                    is_adopted = await self._adopt()
+                node.look_again()
                 group.create_task(self._connect(node), name="network")
                 group.create_task(statics.run(), name="static pods")
                 group.create_task(services.run(), name="services")
@@ -207,14 +215,7 @@ class NodeAgent:
                 group.create_task(evictions.run(self._measure_seconds), name="evictions")
                 rare = self._measure_seconds * COLLECTION_SECONDS / MONITORING_SECONDS
                 group.create_task(images.run(rare), name="unused images")
-                await node.register()
-                self.registered.set()
-                node.tell(_STARTING, *self._plan.events)
-                group.create_task(nodes.run(), name="own node")
-                lease = Lease(self._api, self._identity.name, node.uid, config.node_lease_duration_seconds)
-                group.create_task(lease.run(), name="lease")
-                frequencies = config.node_status_update_frequency, config.node_status_report_frequency
-                group.create_task(node.run(*frequencies), name="node status")
+                await known
                 if self._serving is not None:
                     streams = RealPodStreams(worker, place, self._document, self._measured, evictions.counts)
                     group.create_task(self._serve(self._serving, streams))
@@ -227,6 +228,31 @@ class NodeAgent:
         finally:
             await worker.close()
             self._runtime.close()
+
+    async def _adopt(self) -> bool:
+        """Take up what runs; False: the runtime does not do what it takes, which the node's condition tells."""
+        before = self._adopting_failure
+        try:
+            await self._runtime.adopt()
+        except RuntimeFailure as failure:
+            self._adopting_failure = f"container runtime is down: {failure}"
+            if self._adopting_failure != before:
+                log.warning("%s; waiting for it", self._adopting_failure)
+            return False
+        self._adopting_failure = ""
+        return True
+
+    async def _be_known(self, group: asyncio.TaskGroup, node: NodeObject, nodes: Informer[Node]) -> None:
+        """Register the node; from then on its lease and its status are kept up to date."""
+        await node.register()
+        self.registered.set()
+        node.tell(_STARTING, *self._plan.events)
+        group.create_task(nodes.run(), name="own node")
+        config = self._configured.configuration
+        lease = Lease(self._api, self._identity.name, node.uid, config.node_lease_duration_seconds)
+        group.create_task(lease.run(), name="lease")
+        frequencies = config.node_status_update_frequency, config.node_status_report_frequency
+        group.create_task(node.run(*frequencies), name="node status")
 
     def _static_pods(self) -> StaticPods:
         config = self._configured.configuration
@@ -327,7 +353,8 @@ class NodeAgent:
         warnings = [*self._runtime.limits, *self._network.problems]
         if (least := self._least_oom_score_adj) > EXEMPT:
             warnings.append(f"this machine refuses an oom_score_adj below {least}; containers get that instead")
-        errors = [problem for problem in (self._runtime.problem, self._network_failure) if problem]
+        problems = self._adopting_failure or self._runtime.problem, self._network_failure
+        errors = [problem for problem in problems if problem]
         return NodeHealth(self._pressures(), errors=errors, warnings=warnings)
 
     def _enforce(self) -> None:

@@ -45,6 +45,8 @@ from fairlead.runtime.clock import monotonic, now
 _BETWEEN_NOTICES_SECONDS: Final = 1.0
 #: How long a pass waits to know what pods have on the disk now: the disk goes on filling.
 _WALK_SECONDS: Final = 5.0
+#: How long before a look at its usual time that is found out: limits of local storage are held against what is there.
+_FRESH_SECONDS: Final = 0.5
 
 log = logging.getLogger(__name__)
 
@@ -89,11 +91,17 @@ class Evictions:
             self._notices.close()
 
     async def _next_look(self, seconds: float) -> None:
+        """Folders are walked right before, but not if memory falls short, which does not wait."""
         least = min(seconds, _BETWEEN_NOTICES_SECONDS)
+        fresh = min(_FRESH_SECONDS, seconds - least)
         await asyncio.sleep(least)
         with suppress(TimeoutError):
-            async with asyncio.timeout(seconds - least):
+            async with asyncio.timeout(seconds - least - fresh):
                 await self._notices.noticed.wait()
+        if not self._notices.noticed.is_set():
+            walked_by = monotonic() + fresh
+            await self._measurer.walk(fresh)
+            await asyncio.sleep(walked_by - monotonic())
         self._notices.noticed.clear()
 
     async def _look(self) -> None:

@@ -33,6 +33,8 @@ from fairlead.runtime.clock import monotonic, timestamp
 
 _HOSTNAME: Final = "kubernetes.io/hostname"
 _RETRY_SECONDS: Final = 5.0
+#: What a kubelet writes for the version of a runtime that does not answer.
+_UNKNOWN: Final = "Unknown"
 
 log = logging.getLogger(__name__)
 
@@ -191,10 +193,11 @@ class NodeObject:
         }
 
     def _of_runtime(self) -> Obj:
-        """It may have been restarted, as another version."""
+        """It may have been restarted, as another version, and may never have been there."""
         runtime = self._runtime
+        version = runtime.version or _UNKNOWN
         return {
-            "nodeInfo": {**self._info, "containerRuntimeVersion": f"{runtime.name}://{runtime.version}"},
+            "nodeInfo": {**self._info, "containerRuntimeVersion": f"{runtime.name}://{version}"},
             "features": {"supplementalGroupsPolicy": runtime.has_strict_groups},
             "runtimeHandlers": [_shown(*each) for each in runtime.handlers.items()],
         }

@@ -119,6 +119,7 @@ class PodSpec(View):
     priority: int | None = None
     priority_class_name: str = ""
     termination_grace_period_seconds: int | None = None
+    active_deadline_seconds: int | None = None
     raw_overhead: msgspec.Raw = msgspec.field(default=ABSENT, name="overhead")
     raw_resources: msgspec.Raw = msgspec.field(default=ABSENT, name="resources")
     raw_affinity: msgspec.Raw = msgspec.field(default=ABSENT, name="affinity")
@@ -176,6 +177,7 @@ class Terminated(View):
     message: str = ""
     started_at: str | None = None
     finished_at: str | None = None
+    container_id: str = msgspec.field(default="", name="containerID")
 
 
 class Waiting(View):

@@ -54,6 +54,9 @@ def capture(kubeconfig: Path | None, context: str, file: Path | None, prometheus
     with explained():
         if file is None:
             counts = run(_written(access, sys.stdout.buffer, source))
+        elif file.exists() and not file.is_file():  # /dev/null stays what it is
+            with file.open("wb") as out:
+                counts = run(_written(access, out, source))
         else:
             part = file.with_name(f".{file.name}.part")
             try:

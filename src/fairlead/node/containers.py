@@ -173,9 +173,8 @@ def record_from_status(container: Container, status: ContainerStatus, *, is_resi
     if status.state.running is not None:
         state = RunningState(_at(status.state.running.started_at) or 0.0)
     elif (ended := status.state.terminated) is not None:
-        state = TerminatedState(
-            ended.exit_code, ended.reason, _at(ended.started_at), _at(ended.finished_at), ended.message
-        )
+        times = _at(ended.started_at), _at(ended.finished_at)
+        state = TerminatedState(ended.exit_code, ended.reason, *times, ended.message, ended.container_id)
     else:
         waiting = status.state.waiting
         state = WaitingState(waiting.reason, waiting.message) if waiting else WaitingState("ContainerCreating")

@@ -31,6 +31,7 @@ from fairlead.node.containers import (
     WaitingState,
     record_from_status,
 )
+from fairlead.node.grace_periods import stop_timeout
 from fairlead.node.resize import IN_PROGRESS, POD_LEVEL, PodSize
 from fairlead.node.resize_progress import (
     ResizeProgress,
@@ -56,6 +57,9 @@ from fairlead.runtime.clock import parse_timestamp, timestamp
 SANDBOX_CHANGED: Final = "SandboxChanged"
 _SANDBOX_CHANGED_MESSAGE: Final = "Pod sandbox changed, it will be killed and re-created."
 _CAME_THROUGH: Final = TerminatedState(0, "Completed")
+#: The reason of a pod that has run too long, and its message.
+DEADLINE_EXCEEDED: Final = "DeadlineExceeded"
+_DEADLINE_MESSAGE: Final = "Pod was active on the node longer than the specified deadline"
 #: A container, its record, and whether it is an init container.
 _Entry: TypeAlias = tuple[Container, ContainerRecord, bool]
 
@@ -194,6 +198,29 @@ class PodRun:
 
     def step(self, pod: Pod, addresses: PodAddresses, now: float, found: Found = NOTHING) -> PodStep:
         """What to do with an admitted pod now; `found` are the existing sources among its needs."""
+        if (due_at := self._due_at(pod)) is None:
+            return self._step(pod, addresses, now, found)
+        if now >= due_at:
+            self._end_overdue(pod, now)
+            return self._step(pod, addresses, now, found)
+        step = self._step(pod, addresses, now, found)
+        return msgspec.structs.replace(step, wake_at=due_at if step.wake_at is None else min(step.wake_at, due_at))
+
+    def _due_at(self, pod: Pod) -> float | None:
+        """When it has run long enough: `activeDeadlineSeconds` count from its start on this node."""
+        seconds = pod.spec.active_deadline_seconds
+        if seconds is None or pod.is_finished or self.kill is not None or self.deleted_at is not None or self._is_over:
+            return None
+        start = pod.status.start_time
+        return (parse_timestamp(start) if start is not None else self.seen_at) + seconds
+
+    def _end_overdue(self, pod: Pod, now: float) -> None:
+        status = {"phase": "Failed", "reason": DEADLINE_EXCEEDED, "message": _DEADLINE_MESSAGE}
+        grace = pod.spec.termination_grace_period_seconds
+        self.kill = PodKill(status, None, stop_timeout(DEFAULT_GRACE_SECONDS if grace is None else grace), now)
+        self._notes.append(Note(NORMAL, DEADLINE_EXCEEDED, _DEADLINE_MESSAGE))
+
+    def _step(self, pod: Pod, addresses: PodAddresses, now: float, found: Found) -> PodStep:
         if self.deleted_at is not None:
             return self._stop(pod, addresses, self.deleted_at, now)
         if pod.is_finished:
@@ -211,7 +238,7 @@ class PodRun:
             if not self._end_with_sandbox(pod, containers, now):
                 return PodStep()
             if not self._has_sandbox:
-                return self.step(pod, addresses, now, found)
+                return self._step(pod, addresses, now, found)
         elif not self._is_over and self._mount(pod, containers, found):
             if self._resize is not None:
                 self._resize.advance(containers, sync)

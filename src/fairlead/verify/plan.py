@@ -12,7 +12,7 @@ from fairlead.api.pods import Container, Pod
 from fairlead.sim.behaviour import behaviour_of
 from fairlead.sim.usage.declarations import PodUsageModels
 from fairlead.sim.usage.measures import Measure
-from fairlead.sim.usage.models import Constant, Noise, UsageModel, Wave
+from fairlead.sim.usage.models import Capped, Constant, Noise, UsageModel, Wave
 
 #: Where a played container may write.
 FOLDER: Final = "/played"
@@ -62,11 +62,15 @@ def plan(pod: Pod, container: Container, usage: PodUsageModels, stretch: Stretch
 
 
 def _volumes(pod: Pod, container: Container, usage: PodUsageModels, stretch: Stretch) -> Iterator[str]:
-    """Each is filled by one container: the one whose memory it counts as, where it is memory."""
+    """Each is filled by one container: the one whose memory it counts as, where it is memory.
+
+    What would be too much is tried: that it is refused is for the kernel to say.
+    """
     paths = {mount["name"]: mount["mountPath"] for mount in _mounts(pod, container)}
     for name, declaration in usage.volumes.items():
         if declaration.container == container.name and name in paths:
-            yield _line("file", paths[name], declaration.model, stretch)
+            model = declaration.model
+            yield _line("file", paths[name], model.model if isinstance(model, Capped) else model, stretch)
 
 
 def _mounts(pod: Pod, container: Container) -> list[Obj]:

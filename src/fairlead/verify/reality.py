@@ -90,7 +90,7 @@ async def _happen(
             await _is_ready(api, agent)
             wait = _wait_seconds(workload)
             observer.begin(wait)
-            await create_all(api, _played(workload.pods, plans, images, origin=now() + wait))
+            await create_all(api, _played(workload.pods, plans, images, now() + wait, wait))
             await asyncio.sleep(wait)
             tasks.append(group.create_task(observer.sample(lambda: _samples(machine, observer.pods))))
             await asyncio.sleep(seconds)
@@ -139,11 +139,13 @@ def _is_open(node: Obj) -> bool:
 
 
 def _played(
-    pods: Iterable[Obj], plans: Mapping[ContainerKey, Played], images: PlayedImages, origin: float
+    pods: Iterable[Obj], plans: Mapping[ContainerKey, Played], images: PlayedImages, origin: float, wait: float
 ) -> list[Obj]:
-    """The same pods, whose containers play their plans."""
+    """The same pods, whose containers play their plans; until `origin`, for so many seconds, they do nothing."""
     found = copy.deepcopy(list(pods))
     for pod in found:
+        if pod["spec"].get("activeDeadlineSeconds") is not None:
+            pod["spec"]["activeDeadlineSeconds"] += round(wait)
         for container, _ in containers_of(pod):
             played = plans.get((namespace_of(pod), pod["metadata"]["name"], container["name"]))
             if played is not None:

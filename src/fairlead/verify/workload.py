@@ -19,6 +19,8 @@ from fairlead.api.quantity import QuantityError, parse
 from fairlead.node.cgroups.names import CgroupDriver
 from fairlead.sim import manifests
 from fairlead.sim.durations import seconds_of
+from fairlead.sim.usage.measures import VOLUME
+from fairlead.sim.usage.resolving import PREFIX
 from fairlead.verify.objects import KINDS, POD, namespace_of
 
 API_VERSION: Final = "verify.fairlead.dev/v1alpha1"
@@ -140,12 +142,23 @@ def _check_pods(pods: Sequence[Obj]) -> None:
             raise ValueError(f"pod {pod['metadata']['name']}: spec.containers is missing")
         if any(not isinstance(container, dict) for container, _ in containers_of(pod)):
             raise ValueError(f"pod {pod['metadata']['name']}: a container is no object")
+        _check_volumes(pod)
     if sum(len(list(containers_of(pod))) for pod in pods) > MOST_CONTAINERS:
         raise ValueError(f"there are more than {MOST_CONTAINERS} containers: verify is for small workloads")
     for pod in pods:
         for container, _ in containers_of(pod):
             if not is_ordinary(container):
                 _check_played(pod["metadata"]["name"], container)
+
+
+def _check_volumes(pod: Obj) -> None:
+    """What nobody mounts, nobody fills."""
+    mounts = [mount for container, _ in containers_of(pod) for mount in container.get("volumeMounts") or ()]
+    mounted = {mount.get("name") for mount in mounts if isinstance(mount, dict)}
+    for key in pod["metadata"].get("annotations") or {}:
+        name = key.removeprefix(f"{PREFIX}{VOLUME}")
+        if name != key and name not in mounted:
+            raise ValueError(f"pod {pod['metadata']['name']}: {key} cannot be played: no container mounts {name}")
 
 
 def _check_played(pod: str, container: Obj) -> None:

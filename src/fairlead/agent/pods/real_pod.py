@@ -39,10 +39,10 @@ from fairlead.agent.volumes.problems import VolumeProblem
 from fairlead.api.errors import ApiError, NotFound
 from fairlead.api.event_types import NORMAL, WARNING
 from fairlead.api.objects import Obj
-from fairlead.api.podresources import pod_limits
 from fairlead.api.pods import FINISHED, Container, Pod
 from fairlead.api.quantity import ZERO
 from fairlead.golang.quoting import go_quote
+from fairlead.node.cgroups.pods import pod_values
 from fairlead.node.configuration.feature_gates import ENV_FILES, USER_NAMESPACES
 from fairlead.node.container_runtime import Start
 from fairlead.node.container_sync import DEFAULT_GRACE_SECONDS, Note, field_path
@@ -395,8 +395,9 @@ class RealPod:
 
     @property
     def _most_memory(self) -> int:
-        limit = pod_limits(self.sized["spec"]).get("memory", ZERO).units
-        return limit or self.place.allocatable.get("memory", ZERO).units
+        """The limit of the pod's cgroup, which it has if all of its containers have one."""
+        limit = pod_values(self.sized["spec"], self.place.settings).memory_limit
+        return min(filter(None, (limit, self.place.allocatable.get("memory", ZERO).units)), default=0)
 
     @property
     def _init_names(self) -> set[str]:

@@ -35,7 +35,7 @@ from fairlead.node.pod_lifecycle import PodKill, PodRun
 from fairlead.node.preemption import MESSAGE, PREEMPTING, preempted_condition, preempted_status
 from fairlead.node.start_requirements import NOTHING
 from fairlead.node.status import PodAddresses
-from fairlead.runtime.clock import now, parse_timestamp, timestamp
+from fairlead.runtime.clock import now, timestamp
 from fairlead.runtime.workqueue import WorkQueue
 
 #: How many pods are worked on at once.
@@ -43,8 +43,6 @@ WORKERS: Final = 16
 #: How soon a source that a pod waits for is looked for again, and how old what came from the API may be.
 SOURCES_AGAIN_SECONDS: Final = 5.0
 REFRESH_SECONDS: Final = 60.0
-DEADLINE_EXCEEDED: Final = "DeadlineExceeded"
-_DEADLINE_MESSAGE: Final = "Pod was active on the node longer than the specified deadline"
 
 log = logging.getLogger(__name__)
 
@@ -161,7 +159,6 @@ class PodWorker:
         real.allocated = run.size(pod).allocated
         if not pod.is_finished and run.deleted_at is None and await self._is_refused(pod, run, real):
             return
-        self._end_overdue(pod, run, real, moment)
         found = NOTHING
         if run.deleted_at is None and run.is_starting and run.needs.sources:
             found = await self._place.sources.found(pod.metadata.namespace, run.needs.sources)
@@ -268,19 +265,6 @@ class PodWorker:
             kill = PodKill(preempted_status(), preempted_condition(), stop_seconds, moment)
             if self.evict(uid, kill) and (real := self._real.get(uid)) is not None:
                 real.tell(Note(WARNING, PREEMPTING, MESSAGE))
-
-    def _end_overdue(self, pod: Pod, run: PodRun, real: RealPod, moment: float) -> None:
-        """`activeDeadlineSeconds` counts from the pod's start on this node."""
-        seconds = real.manifest["spec"].get("activeDeadlineSeconds")
-        if seconds is None or pod.status.start_time is None or pod.is_finished:
-            return
-        left = parse_timestamp(pod.status.start_time) + seconds - moment
-        if left > 0:
-            self._queue.add_after(pod.metadata.key, left)
-        elif run.kill is None and run.deleted_at is None:
-            status = {"phase": "Failed", "reason": DEADLINE_EXCEEDED, "message": _DEADLINE_MESSAGE}
-            run.kill = PodKill(status, None, stop_timeout(int(real.grace_seconds)), moment)
-            real.tell(Note("Normal", DEADLINE_EXCEEDED, _DEADLINE_MESSAGE))
 
     def _addresses(self, pod: Pod, real: RealPod) -> PodAddresses:
         own = real.addresses[0] if real.addresses else pod.status.pod_ip

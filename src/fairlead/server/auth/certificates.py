@@ -122,7 +122,10 @@ def _write_identity(certificate: Path, key: Path, identity: Identity) -> None:
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Write a file that nobody else may ever read, whole or not at all."""
+    """Write a file that nobody else may ever read, whole or not at all; what is no file (/dev/null) is written into."""
+    if path.exists() and not path.is_file():
+        path.write_bytes(data)
+        return
     scratch = path.with_suffix(f"{path.suffix}.new")
     try:
         scratch.unlink(missing_ok=True)

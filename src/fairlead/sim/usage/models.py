@@ -214,6 +214,19 @@ class Sum(msgspec.Struct, frozen=True):
         return sum(part.peak(begin, end, since) for part in self.parts)
 
 
+class Capped(msgspec.Struct, frozen=True):
+    """Never more than there is room for."""
+
+    model: UsageModel
+    most: float
+
+    def at(self, now: float, since: float) -> float:
+        return min(self.model.at(now, since), self.most)
+
+    def peak(self, begin: float, end: float, since: float) -> float:
+        return min(self.model.peak(begin, end, since), self.most)
+
+
 def _between(first: float, last: float, fraction: float) -> float:
     amount = first + (last - first) * fraction
     low, high = (first, last) if first <= last else (last, first)

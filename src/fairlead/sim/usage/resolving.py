@@ -11,11 +11,12 @@ from fairlead.api.objects import Obj
 from fairlead.api.pods import Container, Pod
 from fairlead.api.quantity import QuantityError, parse
 from fairlead.node.status import is_sidecar
-from fairlead.node.volume_media import medium_of
+from fairlead.node.volume_media import Medium, medium_of
 from fairlead.sim.usage.declarations import Declaration, VolumeDeclaration
 from fairlead.sim.usage.expressions import Scale, parse_usage
 from fairlead.sim.usage.images import IMAGES, repository
 from fairlead.sim.usage.measures import VOLUME, Measure, NodeMeasure, Unit
+from fairlead.sim.usage.models import Capped, Constant, UsageModel
 from fairlead.sim.usage.profiles import Profile
 
 #: Annotations of ours begin with this, or with `CONTAINER.` and this.
@@ -106,8 +107,9 @@ class Resolver:
                     self._problems[f"{source}: the pod has no volume {name!r}"] = None
             elif declared := self._first(candidates, Unit.BYTES, Scale()):
                 medium, container = medium_of(known[name]), users.get(name, pod.spec.containers[0].name)
+                model = declared.model if medium is not Medium.MEMORY else _within(declared.model, known[name])
                 found[name] = VolumeDeclaration(
-                    declared.model, declared.text, declared.source, medium=medium, container=container
+                    model, declared.text, declared.source, medium=medium, container=container
                 )
         return found
 
@@ -182,6 +184,15 @@ def _users(pod: Pod) -> dict[str, str]:
         for mount in container.get("volumeMounts") or ():
             found.setdefault(mount["name"], container["name"])
     return found
+
+
+def _within(model: UsageModel, volume: Obj) -> UsageModel:
+    """What a volume in memory can hold: more is refused to whoever writes, so that no pod is evicted for it."""
+    size = (volume.get("emptyDir") or {}).get("sizeLimit")
+    most = parse(size).units if size else 0
+    if not most:
+        return model
+    return Constant(min(model.amount, most)) if isinstance(model, Constant) else Capped(model, most)
 
 
 def _decoded(raw: msgspec.Raw) -> list[Obj]:

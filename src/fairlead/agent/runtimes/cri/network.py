@@ -6,6 +6,8 @@ that pods belong to that: two networks would take each other's pods.
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -20,14 +22,12 @@ from fairlead.agent.runtimes.cri.configuration import configuration
 #: The name of the file, and where it is kept which one it was.
 _FILE: Final = "10-fairlead.conflist"
 _KEPT: Final = "announced"
+_AGAIN_SECONDS: Final = 1.0
 
 
 async def announce(network: Conflist, endpoint: str, root: Path) -> None:
-    """NetworkFailed: the folder is somebody else's, or nobody says which it is. `root` is that of the network."""
-    try:
-        folder = await _folder(endpoint)
-    except (RuntimeFailure, ValueError) as error:
-        raise NetworkFailed(str(error)) from None
+    """NetworkFailed: the folder is somebody else's. `root` is that of the network."""
+    folder = await _folder(endpoint)
     others = sorted(path.name for path in folder.glob("*.conf*") if path.name != _FILE)
     if others:
         raise NetworkFailed(
@@ -51,9 +51,15 @@ def withdraw(root: Path) -> None:
 
 
 async def _folder(endpoint: str) -> Path:
-    """Where containerd has it as a part of its configuration; others are where all are by default."""
+    """Where containerd has it as a part of its configuration; others are where all are by default.
+
+    Waits for a runtime that is away, which others tell.
+    """
     client = Client(endpoint)
     try:
-        return Path((await configuration(client)).cni.conf_dir or INSTALLED)
+        while True:
+            with suppress(RuntimeFailure):
+                return Path((await configuration(client)).cni.conf_dir or INSTALLED)
+            await asyncio.sleep(_AGAIN_SECONDS)
     finally:
         client.close()

@@ -80,6 +80,7 @@ class Sandboxes:
 
     async def adopt(self) -> None:
         """The latest of each pod, and what came right before that; once the machine was started all are lost."""
+        self._forget_all()  # of an attempt that was cut off
         by_pod: dict[str, list[cri.PodSandbox]] = {}
         for each in await self._list():
             by_pod.setdefault(each.metadata.uid, []).append(each)
@@ -92,6 +93,12 @@ class Sandboxes:
                 self._lost[uid] = latest.id, _sandbox(latest, None, ())
             for each in of_pod[:-_KEPT]:
                 await self._remove_if_possible(each.id)
+
+    def _forget_all(self) -> None:
+        for id_, _ in self._found.values():
+            self._processes.forget(id_)
+        self._found.clear()
+        self._lost.clear()
 
     async def look(self) -> None:
         """Whether all are there still."""

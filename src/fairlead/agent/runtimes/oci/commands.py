@@ -49,12 +49,16 @@ class Commands:
         return [self.program, f"--root={self.state}", "exec", *terminal, id_, *argv]
 
     async def _output(self, *command: str) -> tuple[int, str]:
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-        )
+        """RuntimeFailure: the program is not there, as while another version of it is installed."""
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+            )
+        except OSError as error:
+            raise RuntimeFailure(f"{self.program} cannot be run: {error.strerror or error}") from None
         async with asyncio.timeout(_COMMAND_SECONDS):
             output, _ = await process.communicate()
         assert process.returncode is not None

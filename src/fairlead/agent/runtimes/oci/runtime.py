@@ -74,6 +74,7 @@ class OciRuntime:
         self.has_strict_groups = self.has_users = not maker.has_one_user
         self._sandboxes = Sandboxes(self._layout, maker, makers.keys(), least_oom_score_adj)
         self._containers: dict[str, ContainerStatus] = {}
+        self._begun: dict[str, str] = {}  # by container that may have left something: the pod
         self._keepers = FirstProcesses(self._ended)  # by container
         self._subscribers: list[Callable[[ContainerStatus], None]] = []
         self._waiting: dict[str, list[asyncio.Event]] = {}  # by container: who waits for its end
@@ -134,6 +135,8 @@ class OciRuntime:
         for status in self.containers():
             if status.pod_uid == uid:
                 await self.remove(status.id)
+        for id_ in [id_ for id_, pod_uid in self._begun.items() if pod_uid == uid]:
+            await self._discard(id_)
         await self._sandboxes.remove(uid)
 
     # -- containers
@@ -152,6 +155,7 @@ class OciRuntime:
         files, sandbox_files = self._layout.container(spec.id), self._layout.sandbox(spec.pod_uid)
         await self._discard(spec.id)  # of an attempt that came to nothing
         self._sandboxes.check(spec.pod_uid)
+        self._begun[spec.id] = spec.pod_uid
         cgroup = f"{sandbox.cgroup}/{spec.id}"
         async with self._of_users(spec, sandbox, sandbox_files) as spec:
             return await self._create(spec, files, sandbox_files, cgroup)
@@ -185,8 +189,12 @@ class OciRuntime:
         status = self._known(id_)
         if status.state is not State.CREATED:
             return
-        began = now()
-        await self._maker_of(status.pod_uid).start(id_)
+        began, maker = now(), self._maker_of(status.pod_uid)
+        try:
+            await maker.start(id_)
+        except CannotStart:
+            if not await maker.is_running(id_):  # an attempt that could not be written down has come through
+                raise
         files = self._layout.container(id_)
         record = recall(files.record, ContainerRecord)
         assert record is not None
@@ -339,6 +347,7 @@ class OciRuntime:
         """Remove all that there may be of a container, however far it came."""
         files = self._layout.container(id_)
         if not files.folder.exists():
+            self._begun.pop(id_, None)
             return
         record = recall(files.record, ContainerRecord)
         is_known = record is not None and record.pod_uid in self._sandboxes.found
@@ -349,6 +358,7 @@ class OciRuntime:
             with suppress(ProcessLookupError):
                 os.kill(keeper, signal.SIGKILL)
         await asyncio.to_thread(remove_tree, files.folder, ignore_errors=True)
+        self._begun.pop(id_, None)
 
     # -- how they end
 
