@@ -460,5 +460,5 @@ def test_a_value_of_unknown_type_fails_as_an_error(call: str, name: str, value: 
 
 @pytest.mark.parametrize("source", ["true ? 1 : " * 230 + "1", "[" * 249 + "1" + "]" * 249])
 def test_what_is_nested_too_deep_to_be_compiled_is_told_of_the_expression(source: str) -> None:
-    """As deep as the parser lets it be: that is 250 levels, and several calls to a level are more than Python allows."""
+    """The parser lets 250 levels through, and several calls to a level are more than Python allows."""
     assert "expression is nested too deep" in fault_of(source)
