@@ -113,6 +113,17 @@ async def test_drf_of_two_namespaces(world: World) -> None:
     assert [(await world.status(namespace))["dominantShare"] for namespace in ("m", "c")] == ["0.6667", "0.6667"]
 
 
+@played(scene)
+async def test_the_share_of_the_cluster_is_exact_whatever_the_weight(world: World) -> None:
+    """A weight of a thousand millions leaves nothing of the share by weight but zeros."""
+    await world.namespace("a", weight=10**9)
+    await world.namespace("b", weight=0)
+    await world.pods("a", 10)
+    await world.pods("b", 10)
+    assert await world.deserved("a", "b") == ["10", "0"]
+    assert [(await world.status(namespace))["clusterShare"] for namespace in ("a", "b")] == ["1.0000", "0.0000"]
+
+
 @played(scene, nodes=2)
 async def test_guarantees_beyond_the_cluster_are_cut_in_proportion_and_say_so(world: World) -> None:
     """S2-27."""

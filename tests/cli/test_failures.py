@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import sqlite3
 from pathlib import Path
@@ -132,6 +133,39 @@ def test_a_kubeconfig_is_not_written_over_a_file_of_another_kind(tmp_path: Path)
     found = invoke("up", "--memory", "--port", "0", "--kubeconfig", str(path))
     assert (found.exit_code, "name another one with --kubeconfig" in found.output) == (2, True), found.output
     assert path.read_text() == POD
+
+
+def test_a_kubeconfig_does_not_take_the_place_of_a_pipe_or_device(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    found = invoke("up", "--memory", "--port", "0", "--kubeconfig", str(path))
+    assert (found.exit_code, "is no regular file" in found.output) == (2, True), found.output
+    assert path.is_fifo()
+
+
+@pytest.mark.parametrize(
+    "command", [["status"], ["status", "--all"], ["down"], ["kubeconfig"], ["kubectl", "get", "pods"]]
+)
+def test_a_data_directory_that_cannot_be_one_is_told(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    (tmp_path / ".fairlead").mkdir()
+    (tmp_path / ".fairlead" / "lock").symlink_to("lock")  # leads nowhere, and nobody may open it
+    found = invoke(*command)
+    assert found.exit_code in (0, 1, 2)
+
+
+def test_a_run_is_not_kept_in_the_place_of_a_device_or_a_folder(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    found = invoke("simulate", "-q", "--no-keep", "--save", str(pipe))
+    assert (found.exit_code, os.read(reader, 2), pipe.is_fifo()) == (0, b"\x1f\x8b", True), found.output
+    os.close(reader)
+    found = invoke("simulate", "-q", "--no-keep", "--save", "")
+    assert (found.exit_code, "cannot be kept" in found.output) == (1, True), found.output
 
 
 def test_dates_in_manifests_stay_texts(tmp_path: Path) -> None:

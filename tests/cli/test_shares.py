@@ -40,10 +40,10 @@ def test_a_namespace_whose_pods_wait_does_not_have_what_it_asks_for() -> None:
 
 def test_shares_are_of_the_cluster_in_every_row_whatever_the_weight() -> None:
     allocations = [
-        allocation("app", "4", "4", "4", dominantShare="0.1000"),
-        allocation("kube-system", "1", "1", "1", dominantShare="0.1000"),
-        allocation("spark", "6", "6", "6", dominantShare="0.3000"),
-        allocation("none", "0", "0", "0", dominantShare="0.0000"),
+        allocation("app", "4", "4", "4", clusterShare="0.4000"),
+        allocation("kube-system", "1", "1", "1", clusterShare="0.1000"),
+        allocation("spark", "6", "6", "6", clusterShare="0.6000"),
+        allocation("none", "0", "0", "0"),
     ]
     consumers = [
         consumer("app", weight=4),

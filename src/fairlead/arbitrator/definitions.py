@@ -54,7 +54,8 @@ _COMPUTED: Final[dict[str, Any]] = {
         "What is being taken back from it: held by the proposed victims, and by pods on their way out."
     ),
     "borrowed": _amounts("What is used beyond what is reserved."),
-    "dominantShare": _TEXT,
+    "dominantShare": _TEXT | {"description": "The largest share of any resource that it deserves, by its weight."},
+    "clusterShare": _TEXT | {"description": "The same, whatever its weight."},
     "bottleneck": _TEXT,
     "overusedSince": _TIME | {"nullable": True},
     "proposal": _object(

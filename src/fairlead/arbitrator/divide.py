@@ -14,7 +14,7 @@ from fairlead.arbitrator.granting import Granting
 from fairlead.arbitrator.objects import Consumer, ConsumerGroup, PolicySpec, ShareSpec
 from fairlead.arbitrator.outcomes import Amounts, Division, ShareOutcome
 from fairlead.arbitrator.policy_inputs import PolicyInputs
-from fairlead.fairshare.claims import Claim, Share, Surplus
+from fairlead.fairshare.claims import Claim, Share, Surplus, dominant
 from fairlead.fairshare.rounding import rounded
 from fairlead.fairshare.tree import ShareGroup, tree_shares
 from fairlead.runtime.offload import offload
@@ -125,6 +125,7 @@ class _Cycle:
             granted=granted,
             reserved=self._inputs.reserved[name],
             dominant_share=f"{float(share.dominant_share):.4f}",
+            cluster_share=f"{float(dominant(share.deserved, self._inputs.capacity)):.4f}",
             bottleneck=share.bottleneck,
             is_reserved_met=share.is_reserved_met,
             clamped=self._inputs.clamped(name),

@@ -152,6 +152,7 @@ class AllocationStatus(View):
     reclaiming: dict[str, str] = {}
     borrowed: dict[str, str] = {}
     dominant_share: str = ""
+    cluster_share: str = ""
     bottleneck: str = ""
     overused_since: str | None = None
     proposal: Proposal | None = None

@@ -27,6 +27,8 @@ class ShareOutcome:
     granted: Amounts = field(default_factory=dict)
     reserved: Amounts = field(default_factory=dict)
     dominant_share: str = ""
+    #: The same without the weight.
+    cluster_share: str = ""
     bottleneck: str = ""
     is_reserved_met: bool = True
     #: The resources of which its quota allows less than its `hard` (S2-48).
@@ -74,5 +76,6 @@ def encode_amounts(outcome: ShareOutcome, prefix: str) -> Obj:
         "used": format_amounts(outcome.used, prefix),
         "borrowed": format_amounts(outcome.borrowed, prefix),
         "dominantShare": outcome.dominant_share,
+        "clusterShare": outcome.cluster_share,
         "bottleneck": outcome.bottleneck,
     }

@@ -7,7 +7,7 @@ program.evaluate({"self": {"min": 1, "max": 2}})      # True
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from fairlead.cel import literals
@@ -75,6 +75,12 @@ class Environment:
     def compile(self, source: str, *wanted: Type) -> Program:
         """The program; `CompileError` says what is wrong, also with its type if it must have one of those."""
         node = parse(source, has_bind=self._has_bind)
+        try:
+            return self._program(source, node, wanted)
+        except RecursionError:  # what the parser lets through can be deeper than Python follows, four calls to a level
+            raise CompileError(source, [(0, "expression is nested too deep")]) from None
+
+    def _program(self, source: str, node: Node, wanted: Sequence[Type]) -> Program:
         scope = Scope(self._variables)
         places = {name: index for index, name in enumerate(self._variables, 1)}
         compiler = Compiler(scope, self._objects)

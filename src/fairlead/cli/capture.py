@@ -20,6 +20,7 @@ from fairlead.client.http import HttpApi
 from fairlead.client.kubeconfig import Access
 from fairlead.runtime import log_lines
 from fairlead.runtime.loops import run
+from fairlead.runtime.whole_files import written_whole
 from fairlead.sim.durations import seconds_of
 from fairlead.study.capture import captured
 from fairlead.study.prometheus import NoPrometheus, Usage, check_url, usage_of_pods
@@ -58,13 +59,8 @@ def capture(kubeconfig: Path | None, context: str, file: Path | None, prometheus
             with file.open("wb") as out:
                 counts = run(_written(access, out, source))
         else:
-            part = file.with_name(f".{file.name}.part")
-            try:
-                with part.open("wb") as out:
-                    counts = run(_written(access, out, source))
-                part.replace(file)
-            finally:
-                part.unlink(missing_ok=True)
+            with written_whole(file) as out:
+                counts = run(_written(access, out, source))
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in counts.most_common())
     click.echo(f"captured {counted(counts.total(), 'object')}: {kinds}", err=True)
 

@@ -53,9 +53,9 @@ def kubeconfig(
         if (groups or token) and bool(user) == token:
             raise WrongUsage("--group says something about a --user" if groups else "--token is the administrator's")
         seconds = _seconds(duration)
-    if not cluster.kubeconfig.exists():
-        raise WrongUsage(f"there is no cluster {cluster.title}; fairlead up makes one")
-    access = replace(load(cluster.kubeconfig, cluster.context), namespace=namespace)
+        if not cluster.kubeconfig.exists():
+            raise WrongUsage(f"there is no cluster {cluster.title}; fairlead up makes one")
+        access = replace(load(cluster.kubeconfig, cluster.context), namespace=namespace)
     pki = Pki(credentials_in(cluster.data_dir))
     if not user:
         click.echo(render(_with_token(access, pki) if token else access, name=cluster.context), nl=False)

@@ -10,7 +10,7 @@ import click
 
 from fairlead import COMPATIBILITY_VERSION
 from fairlead.cli.clusters import chosen, running, which_cluster
-from fairlead.cli.failures import Failure, parsing
+from fairlead.cli.failures import Failure, explained, parsing
 
 
 @click.command(
@@ -33,9 +33,9 @@ def kubectl(data_dir: Path | None, name: str | None, arguments: tuple[str, ...])
       fairlead kubectl get pods -A
       fairlead kubectl --name dev apply -f app.yaml
     """
-    with parsing():
+    with parsing(), explained():
         cluster = chosen(data_dir, name)
-    running(cluster)
+        running(cluster)
     program = shutil.which("kubectl")
     if program is None:
         raise Failure(

@@ -126,8 +126,7 @@ def _row(consumer: Consumer, parent: str, allocation: Allocation | None, resourc
         why = "not looked at yet"
         return ShareRow(name, CONSUMERS.kind, spec.weight, parent, spec.unlimited, reserved, why=why)
     status = allocation.status
-    # undo the division by the weight; a weight of 0 has no dominant share
-    share = float(status.dominant_share or 0) * spec.weight if spec.weight else None
+    share = float(status.cluster_share) if status.cluster_share else None
     deserved, granted, used = (
         _amount(amounts, resource) or "0" for amounts in (status.deserved, status.granted, status.used)
     )

@@ -14,7 +14,7 @@ from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import ListQuery
 from fairlead.cli.clusters import ClusterRecord, LocalCluster, chosen, known, start_command, until, which_cluster
-from fairlead.cli.failures import WrongUsage, parsing
+from fairlead.cli.failures import WrongUsage, explained, parsing
 from fairlead.client.http import HttpApi
 from fairlead.client.kubeconfig import load
 from fairlead.runtime.loops import run
@@ -83,9 +83,10 @@ def status(
         cluster = chosen(data_dir, name)
         if every_cluster and (data_dir or name or wait):
             raise WrongUsage("--all asks for every cluster: give no other option but -o beside it")
-    if wait:
-        until(lambda: cluster.ready() is not None, wait)
-    found = [run(_status(name)) for name in (known() if every_cluster else [cluster])]
+    with explained():
+        if wait:
+            until(lambda: cluster.ready() is not None, wait)
+        found = [run(_status(name)) for name in (known() if every_cluster else [cluster])]
     if output == "json":
         objs = [cluster_status.as_obj() for cluster_status in found]
         click.echo(msgspec.json.encode(objs if every_cluster else objs[0]).decode())

@@ -240,6 +240,8 @@ def _check(settings: Settings) -> None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(settings.kubeconfig))
     kubeconfig = settings.kubeconfig or (settings.data_dir and kubeconfig_in(settings.data_dir))
     if kubeconfig and kubeconfig.exists():
+        if not kubeconfig.is_file():  # as root a file would take the place of /dev/null
+            raise WrongUsage(f"{kubeconfig} is no regular file; name another one with --kubeconfig")
         try:
             kubeconfigs.read(kubeconfig)
         except ValueError as error:

@@ -15,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from fairlead.runtime.whole_files import written_whole
 from fairlead.study.outcome import Outcome
 
 _FORMAT: Final = 2
@@ -67,9 +68,8 @@ def save(run: Run, path: Path | None = None) -> Path:
     """Into a file of one's own, or among those that are kept. Raises OSError."""
     target = path or folder() / f"{run.name}{_SUFFIX}"
     target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(f".{target.name}.{os.getpid()}")
-    part.write_bytes(gzip.compress(msgspec.json.encode(run), 6, mtime=0))
-    part.replace(target)
+    with written_whole(target) as file:
+        file.write(gzip.compress(msgspec.json.encode(run), 6, mtime=0))
     if path is None:
         _forget_oldest(target.parent)
     return target

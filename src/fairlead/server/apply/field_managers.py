@@ -8,7 +8,7 @@ from fairlead.api.resources import Resource
 from fairlead.runtime.clock import timestamp
 from fairlead.server.apply.forms import Forms, VersionForm, form_of_definition, forms_of
 from fairlead.server.apply.managers import FieldManager
-from fairlead.server.apply.resets import Reset, reset_of
+from fairlead.server.apply.resets import reset_of
 from fairlead.server.apply.scale import SCALE_DEFINITION, SCALE_VERSION
 from fairlead.server.context import WriteRequest
 from fairlead.server.storage.catalogue import Served
@@ -19,8 +19,12 @@ def field_manager_of(served: Served, request: WriteRequest) -> FieldManager:
     form = _forms(served)(request.version.resource.api_version)
     if form is None:
         raise KeyError(request.version.resource.api_version)
-    is_custom = served.crd is not None
-    reset = _reset(served.resource.qualified, request.subresource, served.strategy.has_status, is_custom)
+    reset = reset_of(
+        served.resource.qualified,
+        request.subresource,
+        has_status=served.strategy.has_status,
+        is_custom=served.crd is not None,
+    )
     return FieldManager(request.options.field_manager, form, _forms(served), timestamp(), request.subresource, reset)
 
 
@@ -40,11 +44,6 @@ def _forms(served: Served) -> Forms:
     if served.forms is None:
         served.forms = forms_of(served.versions, served.resource.api_version, served.crd)
     return served.forms
-
-
-@cache
-def _reset(qualified: str, subresource: str, has_status: bool, is_custom: bool) -> Reset | None:
-    return reset_of(qualified, subresource, has_status=has_status, is_custom=is_custom)
 
 
 @cache

@@ -21,6 +21,8 @@ from fairlead.server.crds import formats
 from fairlead.server.crds.schema import ABSENT
 
 _INT32 = range(-(2**31), 2**31)
+#: The largest integer up to which a float tells all of them apart.
+_MOST_EXACT = 2**53 - 1
 _sorted_json = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -183,7 +185,7 @@ class ValueCheck:
     def _check_type(self, value: Any, path: str, found: Problems) -> int:
         actual = _type_of(value)
         fits = actual in self.types or (actual == "integer" and "number" in self.types)
-        fits = fits or (actual == "number" and "integer" in self.types and value == int(value))
+        fits = fits or (actual == "number" and "integer" in self.types and _is_whole(value))
         if fits:
             return 1
         is_numeric = "number" in self.types or "integer" in self.types
@@ -191,7 +193,7 @@ class ValueCheck:
             if not is_numeric:
                 return 1  # left to the format's own check
         elif self.format:
-            found.wrong_type(path, "", self.format)
+            found.wrong_type(path, _FORMAT_NAMES.get(type(value), ""), self.format)
             return 0
         found.wrong_type(path, actual, ",".join(self.types))
         return 0
@@ -378,6 +380,12 @@ def _type_of(value: Any) -> str:
 
 
 _TYPE_NAMES = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
+_FORMAT_NAMES = {int: "int64", float: "float64"}
+
+
+def _is_whole(value: float) -> bool:
+    """Whether a number with a fraction or an exponent stands for an integer; beyond 2^53 nobody knows which."""
+    return abs(value) <= _MOST_EXACT and value == int(value)
 
 
 def _identity(value: Any) -> Any:

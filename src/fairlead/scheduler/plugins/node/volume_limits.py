@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -30,9 +31,10 @@ class NodeVolumeLimits(Plugin):
         wanted = {volume for volume in behind if volume is not None and limits.is_limited(volume[0])}
         if not wanted:
             return mask
+        asked = _by_driver(wanted)
         for index, row in enumerate(rows.tolist()):
             most = limits.of_node(snapshot.names[row])
-            mask[index] = not most or not _exceeds(wanted, most, row, snapshot)
+            mask[index] = not most or not _exceeds(wanted, asked, most, row, snapshot)
         return mask
 
     def helps(self, event: ClusterEvent, request: SchedulingRequest) -> bool:
@@ -44,19 +46,23 @@ class NodeVolumeLimits(Plugin):
         return EventKind.ATTACH_LIMITS in event.kinds
 
 
-def _exceeds(wanted: set[Attachable], most: Mapping[str, int], row: int, snapshot: Snapshot) -> bool:
-    """Whether the node would have more volumes of a driver than it can."""
+def _exceeds(
+    wanted: set[Attachable], asked: Counter[str], most: Mapping[str, int], row: int, snapshot: Snapshot
+) -> bool:
+    """Whether the node would have more volumes of a driver than it can. A pod may want thousands, and there may be
+    thousands of nodes: only what is on the node is gone through.
+    """
     claims, attached = snapshot.volume_uses.claims_on(row), list(snapshot.attach_limits.attached(snapshot.names[row]))
     if len(claims) + len(attached) + len(wanted) <= min(most.values()):
         return False
-    there = set(map(snapshot.volumes.attachable, claims))
+    there = {volume for volume in map(snapshot.volumes.attachable, claims) if volume is not None}
     for each in attached:
         volume = snapshot.volumes.volumes.get(each.spec.source.persistent_volume_name or "")
         if volume is not None and volume.spec.csi is not None:
             there.add((each.spec.attacher, volume.spec.csi.volume_handle))
-    drivers = {driver for driver, _ in wanted - there}
-    return any(driver in most and _count(driver, there | wanted) > most[driver] for driver in drivers)
+    held, more = _by_driver(there), asked - _by_driver(there & wanted)
+    return any(driver in most and held[driver] + count > most[driver] for driver, count in more.items())
 
 
-def _count(driver: str, volumes: Iterable[Attachable | None]) -> int:
-    return sum(volume is not None and volume[0] == driver for volume in volumes)
+def _by_driver(volumes: Iterable[Attachable]) -> Counter[str]:
+    return Counter(driver for driver, _ in volumes)
