@@ -378,3 +378,15 @@ def test_a_definition_with_too_much_to_compile_is_refused() -> None:
         assert "expressions of rules have more than 200000 characters together" in cause[2]
 
     within(steps)
+
+
+def test_a_field_whose_name_is_a_keyword_may_be_escaped_and_need_not() -> None:
+    spec = obj({"namespace": TEXT, "loop": TEXT}, "self.namespace == self.__loop__", "has(self.loop)")
+
+    async def steps(world: World) -> None:
+        await world.define(spec)
+        await world.create({"namespace": "a", "loop": "a"})
+        refused = await world.refused(world.create({"namespace": "a", "loop": "b"}, "x"))
+        assert [message for _, _, message in refused] == ["Invalid value: failed rule: self.namespace == self.__loop__"]
+
+    within(steps)

@@ -31,6 +31,12 @@ def refusals(crd: Obj) -> list[str]:
     return [f"{error.field}: {error.message}" for error in errors]
 
 
+def refusals_of_update(crd: Obj, old: Obj) -> list[str]:
+    errors = Errors()
+    STRATEGY.validate_update(crd, old, errors)
+    return [f"{error.field}: {error.message}" for error in errors]
+
+
 def schema_refusals(schema: Obj) -> list[str]:
     prefix = "spec.validation.openAPIV3Schema"
     return [text.removeprefix(prefix).removeprefix(".") for text in refusals(samples.crd(version(schema=schema)))]
@@ -504,6 +510,25 @@ def test_what_did_not_change_may_stay_wrong() -> None:
     old = widget({"a": 1, "b": "x"})
     assert problems(schema, widget({"a": 1, "b": "y"}), old) == []
     assert problems(schema, widget({"a": 2, "b": "x"}), old) != []
+
+
+def test_a_list_map_in_another_order_has_not_changed() -> None:
+    items = {"type": "object", "required": ["k"], "properties": {"k": {"type": "string"}}}
+    keyed = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"]}
+    schema = spec_of(l={"type": "array", "maxItems": 1, "items": items} | keyed)
+    old = widget({"l": [{"k": "a"}, {"k": "b"}]})
+    assert problems(schema, widget({"l": [{"k": "b"}, {"k": "a"}]}), old) == []
+    assert problems(schema, widget({"l": [{"k": "b"}, {"k": "c"}]}), old) != []
+
+
+def test_the_version_of_an_object_is_always_checked() -> None:
+    """Both objects are in that of the request, so it never differs."""
+    schema = spec_of(a={"type": "string"})
+    schema["properties"] |= {"apiVersion": {"type": "string", "pattern": "v2$"}}
+    obj = widget({"a": "x"})
+    assert problems(schema, obj, obj) == problems(schema, obj)
+    schema["properties"] |= {"kind": {"type": "string"}, "metadata": {"type": "object"}}
+    assert problems(schema, obj, obj) == []  # unless all that there is is declared, and the same
 
 
 def test_embedded_objects_say_what_they_are() -> None:

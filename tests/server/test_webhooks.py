@@ -303,6 +303,18 @@ def test_whom_nobody_vouches_for_is_not_asked(changes: Obj, message: str) -> Non
     within(steps)
 
 
+def test_slashes_too_many_in_the_url_of_a_webhook_are_left_out() -> None:
+    """Webhooks of controller-runtime's envtest have two; Go's servers send who asks for such a path elsewhere."""
+
+    async def steps(world: World) -> None:
+        client = world.webhooks.at("v0", allowed)
+        await world.validating(allowed, clientConfig=client | {"url": client["url"].replace("/v0", "//./v0/")})
+        await world.create()
+        assert [request.path for request in world.webhooks.requests] == ["/v0"]
+
+    within(steps)
+
+
 def test_nobody_else_waits_for_a_slow_webhook() -> None:
     async def steps(world: World) -> None:
         asked, answer = asyncio.Event(), asyncio.Event()

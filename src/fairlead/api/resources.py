@@ -40,12 +40,15 @@ class Resource:
     subresources: Mapping[str, Subresource] = field(default_factory=dict, hash=False)
     definition: str = ""  # name of its OpenAPI definition; empty for a custom resource
     storage_version: str = ""  # where several versions are served, the one whose form is stored
+    list_kind: str = ""  # the kind of lists of it; what the author of a CRD says, else the kind and "List"
     #: `v1`, `apps/v1`. Made once, as the next: every write asks for them a dozen times.
     api_version: str = field(init=False, repr=False, compare=False)
     #: `pods`, `deployments.apps`: the spelling of texts, quotas and store keys.
     qualified: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        if not self.list_kind:
+            object.__setattr__(self, "list_kind", f"{self.kind}List")
         object.__setattr__(self, "api_version", f"{self.group}/{self.version}" if self.group else self.version)
         object.__setattr__(self, "qualified", f"{self.plural}.{self.group}" if self.group else self.plural)
 

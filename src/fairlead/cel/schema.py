@@ -83,6 +83,8 @@ def _object(schema: Schema, is_resource: bool) -> Type | None:
         name, type_ = escaped(key), declared(below)
         if name is not None and type_ is not None:
             fields[name] = ObjectField(key, type_, reader(below))
+            if key in _KEYWORDS:  # after a dot none is mistaken for a keyword: since 1.31 it need not be escaped
+                fields[key] = fields[name]
     if is_resource:
         fields |= {name: ObjectField(name, STRING) for name in ("apiVersion", "kind")}
         fields["metadata"] = ObjectField("metadata", _META)

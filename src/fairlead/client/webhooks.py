@@ -11,6 +11,7 @@ from base64 import b64decode
 from collections.abc import Callable
 from functools import partial
 from math import ceil
+from posixpath import normpath
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -129,7 +130,13 @@ def _location(config: Obj) -> str:
     """The URL of a webhook."""
     service = config.get("service")
     if service is None:
-        found: str = config["url"]
-        return found
-    path = (service.get("path") or "").removeprefix("/")
-    return f"https://{service['name']}.{service['namespace']}.svc:{service.get('port', _PORT)}/{path}"
+        scheme, _, rest = config["url"].partition("://")
+        host, _, path = rest.partition("/")
+        return f"{scheme}://{host}{_clean(path)}"
+    host = f"{service['name']}.{service['namespace']}.svc:{service.get('port', _PORT)}"
+    return f"https://{host}{_clean(service.get('path') or '')}"
+
+
+def _clean(path: str) -> str:
+    """A path as Go's path.Join leaves it: servers send those who ask for one with two slashes elsewhere."""
+    return "/" + normpath(f"/{path}").lstrip("/")

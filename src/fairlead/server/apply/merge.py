@@ -141,35 +141,24 @@ def _without(value: Any, fields: Fields, atom: Atom | None) -> Any:
 
 def _map_without(value: Obj, fields: Fields, shape: MapShape) -> Any:
     out = {}
-    looked_into = False
     for key, item in value.items():
         node = fields.get(f"f:{key}")
         if node is None:
             out[key] = item
         elif not is_member(node):
-            looked_into = True
-            out[key] = _or_empty(_without(item, node, shape.children[key]), item)
-    return out if out or looked_into else None
+            out[key] = _without(item, node, shape.children[key])
+    return out or None
 
 
 def _list_without(value: list[Any], fields: Fields, shape: ListShape) -> Any:
     out = []
-    looked_into = False
     for item in value:
         node = fields.get(shape.element_of(item))
         if node is None:
             out.append(item)
         elif not is_member(node):
-            looked_into = True
-            out.append(_or_empty(_without(item, node, shape.items), item))
-    return out if out or looked_into else None
-
-
-def _or_empty(value: Any, before: Any) -> Any:
-    """A map or list that lost everything below it stays, empty."""
-    if value is not None or not isinstance(before, dict | list):
-        return value
-    return type(before)()
+            out.append(_without(item, node, shape.items))
+    return out or None
 
 
 def with_named(fields: Fields, atom: Atom | None) -> Fields:

@@ -52,8 +52,10 @@ class ServedVersion:
         return await self.converter.shown(entries, self.resource.api_version) if self.converter else entries
 
     async def converted(self, obj: Obj) -> Obj:
-        """A stored object in this version, if others convert it; else as it is stored."""
-        return obj if self.converter is None else await self.converter.converted(obj, self.resource.api_version)
+        """A stored object in this version, by whoever converts it."""
+        if self.converter is not None:
+            return await self.converter.converted(obj, self.resource.api_version)
+        return obj if self.from_stored is None else self.from_stored(obj)
 
     def shown(self, entry: Encoded) -> Encoded:
         """A stored object as this version shows it."""

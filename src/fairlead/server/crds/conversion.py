@@ -5,12 +5,32 @@ Source: `validateCustomResourceConversion` in apiextensions-apiserver pkg/apis/a
 
 from __future__ import annotations
 
+from base64 import b64decode
+
 from fairlead.api.fields import Errors, validate_choice
 from fairlead.api.objects import Obj
+from fairlead.client.tls import trusting
 from fairlead.kinds.webhook_clients import validate_client, validate_review_versions
 
 _CLIENT = "spec.conversion.webhookClientConfig"
 _REVIEWS = "spec.conversion.conversionReviewVersions"
+
+
+def bundle_fault(spec: Obj) -> str:
+    """Why nobody can be trusted by the `caBundle` of the webhook; "" if there is none, or nothing wrong with it."""
+    client = ((spec.get("conversion") or {}).get("webhook") or {}).get("clientConfig") or {}
+    try:
+        trusting(b64decode(client.get("caBundle") or ""))
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def check_bundle(spec: Obj, before: Obj, errors: Errors) -> None:
+    """Of a CRD that is established: one whose bundle never was any good may keep it."""
+    if (fault := bundle_fault(spec)) and not bundle_fault(before):
+        bundle = spec["conversion"]["webhook"]["clientConfig"]["caBundle"]
+        errors.invalid(f"{_CLIENT}.caBundle", f"{len(b64decode(bundle))} bytes", fault)
 
 
 def check_conversion(spec: Obj, errors: Errors) -> None:

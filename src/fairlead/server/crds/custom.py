@@ -82,7 +82,7 @@ def custom_kind(crd: Obj, webhooks: WebhookClient | None = None) -> CustomKind:
         schema.resource.api_version: ServedVersion(
             schema.resource,
             normalise=schema.normalise,
-            from_stored=None if schema.is_storage or converter else schema.shown,
+            from_stored=None if schema.is_storage or converter else schema.converted,
             prefix=beginning(schema.resource.kind, schema.resource.api_version),
             deprecation=schema.deprecation,
             converter=converter,
@@ -143,12 +143,19 @@ class VersionSchema:
         return BodyType(row.group, row.version, row.kind, "").refusal(text)
 
     def shown(self, obj: Obj) -> Obj:
-        """A stored object as this version shows it."""
+        """A stored object as the version in which it is stored shows it."""
         obj["apiVersion"] = self.resource.api_version
         try:
             self._shape(obj)
         except TooLargeToStore:  # a definition cannot take from sight what is stored
             prune(obj, self.node)
+        return obj
+
+    def converted(self, obj: Obj) -> Obj:
+        """An object of another version in this one, whose defaults are only for what is sent in it."""
+        obj["apiVersion"] = self.resource.api_version
+        prune(obj, self.node)
+        drop_nulls(obj, self.node)
         return obj
 
     def prune(self, obj: Obj) -> None:
@@ -239,7 +246,8 @@ class CustomStrategy(Strategy):
             return obj
         if self._converter is not None:
             return await self._converter.converted(obj, api_version)
-        return self.versions[api_version].shown(copied(obj))
+        version = self.versions[api_version]
+        return (version.shown if version is self.stored else version.converted)(copied(obj))
 
     def prepare_update(self, obj: Obj, old: Obj) -> None:
         # Without a status subresource the status is a field like any other, so its changes count too.
@@ -299,6 +307,7 @@ def _rows(crd: Obj) -> list[tuple[Obj, Resource]]:
                 verbs=verbs,
                 subresources=_subresources(version, names["kind"]),
                 storage_version=stored,
+                list_kind=names.get("listKind", ""),
             ),
         )
         for version in spec["versions"]

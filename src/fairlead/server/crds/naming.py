@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 from fairlead.api.objects import Obj
 from fairlead.server.crds import approval
+from fairlead.server.crds.conversion import bundle_fault
 
 #: Keeps a CRD alive until its objects are gone.
 CRD_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
@@ -84,7 +85,7 @@ def settled(crd: Obj, in_use: NamesInUse, stamp: str) -> Obj | None:
     if crd["spec"]["names"] != old.get("acceptedNames"):
         _settle_names(crd, in_use, status, stamp)
     elif is_true(old, "NamesAccepted") and not is_true(old, "Established"):
-        _establish(status, stamp)
+        _establish(crd, status, stamp)
     conforms = approval.condition(crd)
     if conforms is not None:
         is_approved = conforms["status"] == "True"
@@ -98,14 +99,19 @@ def _settle_names(crd: Obj, in_use: NamesInUse, status: Obj, stamp: str) -> None
     status["acceptedNames"] = accepted
     if fault is None:
         set_condition(status, "NamesAccepted", True, "NoConflicts", "no conflicts found", stamp)
-        _establish(status, stamp)
+        _establish(crd, status, stamp)
     else:
         set_condition(status, "NamesAccepted", False, *fault, stamp)
         if not is_true(status, "Established"):
             set_condition(status, "Established", False, "NotAccepted", "not all names are accepted", stamp)
 
 
-def _establish(status: Obj, stamp: str) -> None:
+def _establish(crd: Obj, status: Obj, stamp: str) -> None:
+    """Serve it from now on, unless nobody could convert what it serves. One that is served goes on being served."""
+    if not is_true(status, "Established") and bundle_fault(crd["spec"]):
+        text = "The conversion webhook CABundle is invalid"
+        set_condition(status, "Established", False, "InvalidCABundle", text, stamp)
+        return
     text = "the initial names have been accepted"
     set_condition(status, "Established", True, "InitialNamesAccepted", text, stamp)
 

@@ -14,7 +14,7 @@ from fairlead.api.fields import Errors, validate_choice
 from fairlead.api.objects import Obj, name_of
 from fairlead.golang.patterns import fit_together
 from fairlead.server.crds import approval, internal
-from fairlead.server.crds.conversion import check_conversion
+from fairlead.server.crds.conversion import check_bundle, check_conversion
 from fairlead.server.crds.defaults import ask_defaults, check_defaults
 from fairlead.server.crds.paths import PathError, field_at
 from fairlead.server.crds.rule_checks import MOST_CHARACTERS, are_too_long, check_rules
@@ -61,6 +61,8 @@ def check_update(crd: Obj, old: Obj, errors: Errors, *, is_established: bool) ->
     fixed.append(("group", spec.get("group"), before.get("group")))
     fixed.append(("names.plural", spec["names"].get("plural"), before["names"].get("plural")))
     _check_spec(spec, before, errors)
+    if is_established:
+        check_bundle(spec, before, errors)
     for field, value, old_value in fixed:
         if value != old_value:
             errors.invalid(f"spec.{field}", value, "field is immutable")

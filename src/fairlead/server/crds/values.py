@@ -20,6 +20,8 @@ from fairlead.golang.quoting import go_quote
 from fairlead.server.crds import formats
 from fairlead.server.crds.schema import ABSENT
 
+#: What names the type of an object at its root: not changed by who asks in another version, so always asked.
+_TYPE_META: Final = frozenset(("apiVersion", "kind"))
 _INT32 = range(-(2**31), 2**31)
 #: The largest integer up to which a float tells all of them apart.
 _MOST_EXACT = 2**53 - 1
@@ -152,7 +154,7 @@ class ValueCheck:
             return lambda _: False
 
     def run(self, value: Any, path: str, found: Problems, old: Any = ABSENT) -> int:
-        if old is not ABSENT and old == value:
+        if old is not ABSENT and self._is_kept(value, path, old):
             return 0
         found.steps.take(self.steps)
         if value is None:
@@ -175,6 +177,16 @@ class ValueCheck:
         if isinstance(value, dict):
             passed += 1 + self._check_object(value, path, found, old)
         return passed + 2
+
+    def _is_kept(self, value: Any, path: str, old: Any) -> bool:
+        """Whether a value is as it was: a list map in any order, a root only if all its fields are declared."""
+        if old == value:
+            is_declared = path or not isinstance(value, dict) or self.values is not None
+            return bool(is_declared or value.keys() <= self.properties.keys())
+        if not self.key_fields or not isinstance(value, list) or not isinstance(old, list) or len(value) != len(old):
+            return False
+        before = self._correlated(old)
+        return all(before(item) == item for item in value)
 
     def _check_null(self, path: str, found: Problems) -> int:
         if self.types and not self.is_nullable:
@@ -267,7 +279,8 @@ class ValueCheck:
         for key, check in self.properties.items():
             if key in value:
                 below = under(path, f".{key}") if path else key
-                passed += check.run(value[key], below, found, before.get(key, ABSENT))
+                is_type_meta = not path and key in _TYPE_META
+                passed += check.run(value[key], below, found, ABSENT if is_type_meta else before.get(key, ABSENT))
         for key in self.required:
             if key not in value:
                 found.report("FieldValueRequired", f"{path}.{key}", "Required value")

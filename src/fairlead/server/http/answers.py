@@ -148,7 +148,7 @@ def _yaml_of_field(key: str, value: Any) -> bytes:
 def list_head(version: ServedVersion, listing: Listing) -> Obj:
     """A list but for its items."""
     row = version.resource
-    return {"kind": f"{row.kind}List", "apiVersion": row.api_version, "metadata": list_meta(listing)}
+    return {"kind": row.list_kind, "apiVersion": row.api_version, "metadata": list_meta(listing)}
 
 
 def list_meta(listing: Listing) -> Obj:
@@ -162,8 +162,8 @@ def list_meta(listing: Listing) -> Obj:
 
 
 def of_list(version: ServedVersion, listing: Listing, form: MediaTypeOptions) -> Answer:
-    """A list. Its items carry no kind of their own, so their common beginning is cut off."""
-    head, cut = list_head(version, listing), len(version.prefix)
+    """A list. Items of built-in kinds carry no kind of their own, so their common beginning is cut off."""
+    head, cut = list_head(version, listing), len(version.prefix) if version.resource.definition else len(b"{")
     if form.media_type == YAML or form.is_pretty or version.from_stored is not None:  # made as they are sent
         return Answer.of_items(head, "items", (b"{" + item.raw[cut:] for item in listing.items), form)
     beginning = _beginning(head, "items")

@@ -35,9 +35,8 @@ def definitions(row: Resource, crd: Obj, version: str) -> dict[str, Obj]:
     """The kind and its list."""
     spec = next(version for version in crd["spec"]["versions"] if version["name"] == row.version)
     schema = (spec.get("schema") or {}).get("openAPIV3Schema")
-    list_kind = crd["spec"]["names"].get("listKind") or f"{row.kind}List"
     name = definition_name(row)
-    return {name: _kind(schema, row, spec, version), f"{name}List": _list(row, list_kind, name, version)}
+    return {name: _kind(schema, row, spec, version), f"{name}List": _list(row, name, version)}
 
 
 def _kind(schema: Obj | None, row: Resource, spec: Obj, version: str) -> Obj:
@@ -54,7 +53,7 @@ def _kind(schema: Obj | None, row: Resource, spec: Obj, version: str) -> Obj:
     return out
 
 
-def _list(row: Resource, list_kind: str, name: str, version: str) -> Obj:
+def _list(row: Resource, name: str, version: str) -> Obj:
     text = "More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
     items = {
         "description": f"List of {row.plural}. {text}",
@@ -63,11 +62,11 @@ def _list(row: Resource, list_kind: str, name: str, version: str) -> Obj:
     }
     metadata = reference(f"{META}.ListMeta", version, description=_LIST_TEXT)
     return {
-        "description": f"{list_kind} is a list of {row.kind}",
+        "description": f"{row.list_kind} is a list of {row.kind}",
         "type": "object",
         "required": ["items"],
         "properties": {"items": items, "metadata": metadata} | type_meta(version),
-        "x-kubernetes-group-version-kind": [{"group": row.group, "kind": list_kind, "version": row.version}],
+        "x-kubernetes-group-version-kind": [{"group": row.group, "kind": row.list_kind, "version": row.version}],
     }
 
 

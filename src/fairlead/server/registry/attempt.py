@@ -221,9 +221,11 @@ class WriteAttempt:
     async def stored(self) -> Obj:
         """The object in the version in which it is stored."""
         served = self.served
-        if served.converter is None:
-            return self.obj
-        return await served.converter.converted(self.obj, served.resource.api_version)
+        if served.converter is not None:
+            return await served.converter.converted(self.obj, served.resource.api_version)
+        if isinstance(served.strategy, CustomStrategy):
+            return await served.strategy.in_version(self.obj, served.resource.api_version)
+        return self.obj
 
     async def undo(self) -> None:
         """Nothing was written: take back what admission charged for it. Who asked is told why it was not."""

@@ -114,8 +114,22 @@ class CustomKinds:
         self._registry.catalogue.add(served)
         self._served_specs[name] = crd["spec"]
         if known is not None:
-            await _refresh(served)
+            await self._refresh(served)
         served.cache.end_watches()
+
+    async def _refresh(self, served: Served) -> None:
+        """Convert the cached objects of a kind to its new definition, once, so that reads need not.
+
+        They are made of what is stored: defaults of the definition before are not in it, and fields it had not are.
+        """
+        stored = await self._registry.store.scan(prefix_of(served.resource.qualified))
+        for count, (key, record) in enumerate(stored, 1):
+            _, namespace, name = parts_of(key)
+            entry = served.cache.get(namespace, name)
+            if entry is not None and entry.revision == record.revision:
+                served.cache.rewrite(entry, served.refreshed(record.value))
+            if count % _REFRESHED_A_TURN == 0:
+                await asyncio.sleep(0)
 
     async def _delete_instances(self, crd: Obj) -> None:
         """Delete the objects of a definition that is being deleted, then its finalizer."""
@@ -136,14 +150,6 @@ class CustomKinds:
     async def _change(self, name: str, change: Callable[[Obj], Obj]) -> None:
         if (crd := await self._registry.guaranteed_update(_QUALIFIED, name, "", change)) is not None:
             self._names.note(crd)
-
-
-async def _refresh(served: Served) -> None:
-    """Convert the cached objects of a kind to its new definition, once, so that reads need not."""
-    for count, entry in enumerate(list(served.cache.entries()), 1):
-        served.cache.rewrite(entry, served.refreshed(entry.raw))
-        if count % _REFRESHED_A_TURN == 0:
-            await asyncio.sleep(0)
 
 
 def _with(crd: Obj, change: Callable[[Obj, str], None]) -> Obj:

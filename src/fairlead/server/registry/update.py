@@ -106,7 +106,8 @@ class UpdateRequest:
         served, endpoint, request = self._served, self._endpoint, self._request
         attempt.is_long = attempt.takes_long(len(record.value))
         version = request.version
-        present = None if version.converter is None else await version.converted(served.decoded(record.value))
+        is_apart = version.converter is not None or (version.from_stored is not None and not endpoint.is_whole)
+        present = await version.converted(served.decoded(record.value)) if is_apart else None
         old = await offload(lambda: self._receive(attempt, desired, record, present), is_long=attempt.is_long)
         if not request.patch:
             metadata_rules.check_uid(served, attempt.meta, metadata(old))
@@ -134,7 +135,8 @@ class UpdateRequest:
     def _receive(self, attempt: WriteAttempt, desired: Desired, record: Record, present: Obj | None) -> Obj:
         """Set the desired object, in the stored version and normalised; returns the present one.
 
-        `present` is that in the version of the request, if others convert it; then both are in that version.
+        `present` is that in the version of the request, if others convert it or it is not shown as a whole; then both
+        are in that version.
         """
         attempt.old = old = present if present is not None else self._served.decoded(record.value)
         request, endpoint, version = self._request, self._endpoint, self._request.version
