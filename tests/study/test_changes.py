@@ -13,7 +13,7 @@ from fairlead.sim.manifests import latest_date
 from fairlead.study.changes.document import Change, read_change
 from fairlead.study.changes.errors import ChangeError
 from fairlead.study.changes.pools import POOL_LABEL
-from fairlead.study.comparison import Hurt, worse
+from fairlead.study.comparison import Hurt, missing, worse
 from fairlead.study.outcome import Outcome
 from fairlead.study.run import Scene, play
 from tests.study.clusters import deployment, node, quota
@@ -55,6 +55,41 @@ def test_a_drained_node_sends_its_pods_elsewhere(tmp_path: Path) -> None:
     (hurt,) = hurt_by(objects, change(tmp_path, CHANGE + "- at: 10m\n  drain: a\n"))
     assert (hurt.pod, hurt.how) == ("default/web-5f6d7c8b9-00000", "evicted")
     assert hurt.causes == ["after: drain a"]
+
+
+def test_each_pod_that_replaces_another_names_its_own(tmp_path: Path) -> None:
+    objects = [node("a"), node("b"), *deployment("web", ["a", "a", "b"], cpu="2")]
+    found = hurt_by(objects, change(tmp_path, CHANGE + "- cordon: b\n- at: 1m\n  removeNode: a\n"))
+    lost = [pod.pod for pod in found if pod.how == "lost with its node"]
+    replaced = [pod.causes[-1] for pod in found if pod.how == "waits"]
+    assert len(lost) == 2
+    assert sorted(replaced) == sorted(
+        f"it replaces {pod}, lost with its node: PodGC: node no longer exists" for pod in lost
+    )
+
+
+def test_pods_that_are_over_lose_nothing_when_their_node_is_drained(tmp_path: Path) -> None:
+    """A drain takes them, too; the Job that they were of has had them."""
+    job: Obj = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "done", "namespace": "default"},
+        "spec": {
+            "template": {
+                "spec": {
+                    "restartPolicy": "Never",
+                    "nodeSelector": {"kubernetes.io/hostname": "a"},
+                    "containers": [{"name": "c", "image": "i"}],
+                }
+            }
+        },
+    }
+    done, drained = f"- apply: {json.dumps(job)}\n", "- at: 10m\n  drain: a\n"
+    before = played(three_nodes(), change(tmp_path, CHANGE + done))
+    after = played(three_nodes(), change(tmp_path, CHANGE + done + drained))
+    assert before.placed == after.placed == 1
+    assert worse(before, after) == []
+    assert missing(before, after) == []
 
 
 def test_a_drain_waits_for_a_disruption_budget(tmp_path: Path) -> None:

@@ -22,8 +22,19 @@ from fairlead.study.changes import nodes
 from fairlead.study.changes.changed_cluster import ChangedCluster
 from fairlead.study.dump_behaviour import declared
 from tests.examples import each_time
+from tests.study.clusters import namespace
 from tests.study.left_alone import KINDS, objects_after, settings_of
-from tests.study.real_clusters import CLUSTERS, TIME, autoscaler, cron_job, deployment, finished_job, owned_by
+from tests.study.real_clusters import (
+    CLUSTERS,
+    TIME,
+    autoscaler,
+    cron_job,
+    deployment,
+    finished_job,
+    node,
+    owned_by,
+    running_job,
+)
 
 DAY = 86400.0
 
@@ -100,6 +111,25 @@ def test_jobs_that_come_by_schedule_take_as_long_as_those_before() -> None:
     with rng.seeded(1):
         during, after = run_virtual(main(), parse_timestamp(TIME))
     assert (during["status"]["phase"], after["status"]["phase"]) == ("Running", "Succeeded")
+
+
+def test_what_replaces_a_pod_of_a_job_that_runs_goes_on_as_it_did() -> None:
+    """It had been over after a second, so that whoever lost the place of a job seemed to wait for no one."""
+    workers = [namespace("shop"), node("w1"), node("w2")]
+
+    async def main() -> list[Obj]:
+        async with simulation(settings_of([*workers, *running_job("load", "shop", "w1")])) as (
+            api,
+            informers,
+        ):
+            await asyncio.sleep(60)
+            await nodes.drain("w1", ChangedCluster(api, informers))
+            await asyncio.sleep(DAY)
+            return await pods_named(api, "load")
+
+    with rng.seeded(1):
+        pods = run_virtual(main(), parse_timestamp(TIME))
+    assert [pod["status"]["phase"] for pod in pods if pod["spec"]["nodeName"] != "w1"] == ["Running"]
 
 
 def test_a_node_that_was_silent_comes_back_when_somebody_switches_it_on() -> None:

@@ -8,6 +8,7 @@ words of docs/simulated-nodes.md and docs/usage.md; what somebody has declared a
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
@@ -39,7 +40,7 @@ def declared(objects: Sequence[Obj]) -> list[Obj]:
                 mapping_at(obj, "status").pop("nodeInfo", None)
             case "CronJob" if (seconds := lifetimes.get(key_of(obj))) is not None:
                 _declare_template(mapping_at(obj, "spec", "jobTemplate"), seconds)
-            case "Job" if (seconds := lifetimes.get(_owner(obj, "CronJob"))) is not None:
+            case "Job" if (seconds := lifetimes.get(key_of(obj))) is not None:
                 _declare_template(obj, seconds)
     return list(_profiles(objects))
 
@@ -55,8 +56,8 @@ def _of_pod(pod: Obj, lifetimes: Mapping[str, float]) -> dict[str, str]:
     for field in ("initContainerStatuses", "containerStatuses"):
         for container in mappings(status.get(field)):
             found |= {f"{container.get('name')}.{name}": value for name, value in _of_container(container).items()}
-    if status.get("phase") == "Running" and (job := _owner(pod, "Job")):
-        found.setdefault(LIFETIME_SECONDS, _text(lifetimes.get(job)))
+    if (seconds := lifetimes.get(_owner(pod, "Job"))) is not None:
+        found.setdefault(LIFETIME_SECONDS, _text(seconds))
     return found
 
 
@@ -75,17 +76,23 @@ def _of_container(status: Obj) -> dict[str, str]:
 
 
 def _lifetimes(objects: Iterable[Obj]) -> dict[str, float]:
-    """How long pods of jobs live, by CronJob and by Job: as its earlier jobs took. Of others that is not known."""
+    """How long pods of jobs live, by CronJob and by Job: as its earlier jobs took, or for ever (infinity) where that is
+    not known and some run. So do those that replace them, or wait beside them.
+    """
     took: dict[str, list[float]] = defaultdict(list)
     jobs: dict[str, str] = {}  # by job: its CronJob
+    running: set[str] = set()  # jobs
     for obj in objects:
-        if obj["kind"] == "Job" and (cron_job := _owner(obj, "CronJob")):
+        if obj["kind"] == "Pod" and mapping_at(obj, "status").get("phase") == "Running":
+            running.add(_owner(obj, "Job"))
+        elif obj["kind"] == "Job" and (cron_job := _owner(obj, "CronJob")):
             jobs[key_of(obj)] = cron_job
             status = mapping_at(obj, "status")
             if end := moment(status.get("completionTime")):
                 took[cron_job].append(max(end - moment(status.get("startTime")), 0.0))
     known = {cron_job: median(seconds) for cron_job, seconds in took.items()}
-    return known | {job: known[cron_job] for job, cron_job in jobs.items() if cron_job in known}
+    of_jobs = {job: known[cron_job] for job, cron_job in jobs.items() if cron_job in known}
+    return known | dict.fromkeys(running - {""}, math.inf) | of_jobs
 
 
 def _declare_template(job: Obj, seconds: float) -> None:
@@ -179,5 +186,5 @@ def _owner(obj: Obj, kind: str) -> str:
     )
 
 
-def _text(seconds: float | None) -> str:
-    return FOREVER if seconds is None else f"{seconds:g}"
+def _text(seconds: float) -> str:
+    return FOREVER if math.isinf(seconds) else f"{seconds:g}"
