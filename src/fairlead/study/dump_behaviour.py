@@ -14,12 +14,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any, Final
 
+from fairlead.api.binding import PROVISIONED_BY, PROVISIONERS
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.quantity import QuantityError, parse
 from fairlead.node.restarts import CRASH_LOOP
 from fairlead.sim.behaviour import EXIT_CODE, FOREVER, LIFETIME_SECONDS, PULL_ERROR, UNREADY
 from fairlead.sim.nodes import FAILED
 from fairlead.sim.usage.objects import GROUP, USAGE_PROFILES, VERSION
+from fairlead.sim.volumes import SIMULATED
 from fairlead.study.reading import controller_of, key_of, mapping_at, mappings, moment
 
 #: Why a container waits whose image is not to be had.
@@ -29,7 +31,7 @@ _MEASURES: Final = frozenset({"cpu", "memory"})
 
 def declared(objects: Sequence[Obj]) -> list[Obj]:
     """Declare it in the objects themselves; returns those that are needed besides."""
-    lifetimes = _lifetimes(objects)
+    lifetimes, idle_classes = _lifetimes(objects), _classes_without_volumes(objects)
     for obj in objects:
         match obj["kind"]:
             case "Pod":
@@ -38,6 +40,8 @@ def declared(objects: Sequence[Obj]) -> list[Obj]:
                 _declare(obj, {FAILED: "true"})
                 # no kubelet of ours, until somebody switches it on again
                 mapping_at(obj, "status").pop("nodeInfo", None)
+            case "StorageClass" if metadata(obj).get("name") not in idle_classes:
+                _declare(obj, {SIMULATED: "true"})
             case "CronJob" if (seconds := lifetimes.get(key_of(obj))) is not None:
                 _declare_template(mapping_at(obj, "spec", "jobTemplate"), seconds)
             case "Job" if (seconds := lifetimes.get(key_of(obj))) is not None:
@@ -99,6 +103,22 @@ def _declare_template(job: Obj, seconds: float) -> None:
     template = mapping_at(job, "spec", "template")
     if template:
         _declare(template, {LIFETIME_SECONDS: _text(seconds)})
+
+
+# -- storage
+
+
+def _classes_without_volumes(objects: Iterable[Obj]) -> set[str]:
+    """The classes whose provisioner makes none, as it seems: claims wait for it, and none has got a volume."""
+    waiting: set[str] = set()
+    served: set[str] = set()
+    for obj in objects:
+        spec, annotations = mapping_at(obj, "spec"), mapping_at(obj, "metadata", "annotations")
+        if obj["kind"] == "PersistentVolume" and PROVISIONED_BY in annotations:
+            served.add(str(spec.get("storageClassName")))
+        elif obj["kind"] == "PersistentVolumeClaim" and not spec.get("volumeName") and PROVISIONERS[-1] in annotations:
+            waiting.add(str(spec.get("storageClassName")))
+    return waiting - served
 
 
 # -- autoscalers
