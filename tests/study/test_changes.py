@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from fairlead.api.objects import Obj
+from fairlead.api.quantity import parse
 from fairlead.compose import Settings
 from fairlead.sim.manifests import latest_date
+from fairlead.sim.node_settings import restated
 from fairlead.study.changes.document import Change, read_change
 from fairlead.study.changes.errors import ChangeError
 from fairlead.study.changes.pools import POOL_LABEL
-from fairlead.study.comparison import Hurt, worse
+from fairlead.study.comparison import Hurt, missing, worse
 from fairlead.study.outcome import Outcome
 from fairlead.study.run import Scene, play
 from tests.study.clusters import deployment, node, quota
@@ -55,6 +57,41 @@ def test_a_drained_node_sends_its_pods_elsewhere(tmp_path: Path) -> None:
     (hurt,) = hurt_by(objects, change(tmp_path, CHANGE + "- at: 10m\n  drain: a\n"))
     assert (hurt.pod, hurt.how) == ("default/web-5f6d7c8b9-00000", "evicted")
     assert hurt.causes == ["after: drain a"]
+
+
+def test_each_pod_that_replaces_another_names_its_own(tmp_path: Path) -> None:
+    objects = [node("a"), node("b"), *deployment("web", ["a", "a", "b"], cpu="2")]
+    found = hurt_by(objects, change(tmp_path, CHANGE + "- cordon: b\n- at: 1m\n  removeNode: a\n"))
+    lost = [pod.pod for pod in found if pod.how == "lost with its node"]
+    replaced = [pod.causes[-1] for pod in found if pod.how == "waits"]
+    assert len(lost) == 2
+    assert sorted(replaced) == sorted(
+        f"it replaces {pod}, lost with its node: PodGC: node no longer exists" for pod in lost
+    )
+
+
+def test_pods_that_are_over_lose_nothing_when_their_node_is_drained(tmp_path: Path) -> None:
+    """A drain takes them, too; the Job that they were of has had them."""
+    job: Obj = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "done", "namespace": "default"},
+        "spec": {
+            "template": {
+                "spec": {
+                    "restartPolicy": "Never",
+                    "nodeSelector": {"kubernetes.io/hostname": "a"},
+                    "containers": [{"name": "c", "image": "i"}],
+                }
+            }
+        },
+    }
+    done, drained = f"- apply: {json.dumps(job)}\n", "- at: 10m\n  drain: a\n"
+    before = played(three_nodes(), change(tmp_path, CHANGE + done))
+    after = played(three_nodes(), change(tmp_path, CHANGE + done + drained))
+    assert before.placed == after.placed == 1
+    assert worse(before, after) == []
+    assert missing(before, after) == []
 
 
 def test_a_drain_waits_for_a_disruption_budget(tmp_path: Path) -> None:
@@ -157,6 +194,43 @@ def test_who_is_preempted_long_after_taking_a_lost_pods_place_is_not_told_of_tha
     assert preempted.causes == ["after: apply Pod default/vip"]
 
 
+def test_a_kubelet_that_keeps_more_back_leaves_less_to_pods(tmp_path: Path) -> None:
+    """Nodes of dumps state what they give away: it had stayed as it was. Of memory the step says nothing."""
+    small = node("a")
+    small["status"] = {**small["status"], "allocatable": {"cpu": "3900m", "memory": "15Gi", "pods": "110"}}
+    text = CHANGE + '- kubelet: {configuration: {kubeReserved: {cpu: "2"}, maxPods: 50}}\n'
+    text += "- at: 1m\n  scale: {name: web, replicas: 3}\n"
+    objects = [small, *deployment("web", ["a", "a"])]
+    assert played(objects, change(tmp_path, text.replace("- kubelet", "- at: 2h\n  kubelet"))).waiting == 0
+    (waiting,) = played(objects, change(tmp_path, text)).pods
+    assert waiting.waits_for.startswith("0/1 nodes are available: 1 Insufficient cpu.")
+
+
+@pytest.mark.parametrize(
+    ("document", "resource", "allocatable"),
+    [
+        ({"kubeReserved": {"cpu": "2"}}, "cpu", "2"),
+        ({"kubeReserved": {"cpu": "2"}}, "memory", "15Gi"),
+        ({"evictionHard": {"memory.available": "4Gi"}}, "memory", "12Gi"),
+        ({"maxPods": 50}, "pods", "50"),
+        ({"maxPods": 50}, "cpu", "3900m"),
+        ({"imageGCHighThresholdPercent": 90}, "cpu", "3900m"),
+    ],
+)
+def test_of_what_a_kubelet_is_not_told_a_node_gives_away_as_much_as_before(
+    document: Obj, resource: str, allocatable: str
+) -> None:
+    stated = node("a")
+    stated["status"] = {**stated["status"], "allocatable": {"cpu": "3900m", "memory": "15Gi", "pods": "110"}}
+    assert parse(restated(stated, json.dumps(document)).allocatable[resource]) == parse(allocatable)
+
+
+def test_nodes_that_are_added_cost_as_much_as_the_one_that_they_are_like(tmp_path: Path) -> None:
+    priced = node("a")
+    priced["metadata"]["annotations"] = {"sim.fairlead.dev/price-per-hour": "0.5"}
+    assert played([priced], change(tmp_path, CHANGE + "- addNodes: {count: 2, like: a}\n")).cost == 1.5
+
+
 def test_an_upgrade_replaces_nodes_batch_by_batch(tmp_path: Path) -> None:
     objects = [node("a", pool="x"), node("b", pool="x"), node("c"), *deployment("web", ["a", "b", "c"])]
     changed = change(tmp_path, CHANGE + "- upgrade: {selector: pool=x, by: 50%, takes: 5m}\n")
@@ -229,6 +303,11 @@ def test_a_file_that_is_no_change_is_refused_with_its_line(tmp_path: Path, text:
 @pytest.mark.parametrize(
     ("step", "problem"),
     [
+        (
+            "kubelet: {configuration: {maxPods: -3}}",
+            "the kubelet of node 'a' would not start: invalid configuration: maxPods (--max-pods) -3 must not be a "
+            "negative number",
+        ),
         ("drain: z", "there is no node 'z'"),
         ("scale: {name: none, replicas: 1}", "there is no Deployment 'none' in namespace 'default'"),
         ("delete: {kind: gizmo, name: x}", "no kind 'gizmo' is served here"),

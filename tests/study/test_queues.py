@@ -23,6 +23,9 @@ metadata: {name: team-a}
 spec:
   cohort: research
   preemption: {reclaimWithinCohort: Any}
+  flavorFungibility: {whenCanBorrow: Borrow, whenCanPreempt: TryNextFlavor}
+  namespaceSelector: {}
+  stopPolicy: None
   fairSharing: {weight: 500m}
   resourceGroups:
   - coveredResources: [cpu, memory]

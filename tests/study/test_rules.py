@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fairlead.sim.histories import Disruption, PodHistory
 from fairlead.study.changes.errors import ChangeError
 from fairlead.study.outcome import Outcome, notable, quantile, waits_of
-from fairlead.study.rules import judge, read_rules
+from fairlead.study.rules import judge, read_rules, shown
 from fairlead.study.sweep import bisect, parse_sweep
 
 
@@ -112,3 +112,7 @@ def test_a_sweep_has_a_value_for_each_step() -> None:
     for text in ("nodes", "nodes=5", "nodes=9..1", "nodes=1..9999999", "nodes=1..2:0"):
         with pytest.raises(ValueError, match="--sweep"):
             parse_sweep(text)
+
+
+def test_hours_of_nodes_are_shown_where_they_differ_by_less_than_one() -> None:
+    assert [shown("nodeHours", hours) for hours in (24.0, 23.5)] == ["24.0", "23.5"]

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.api import builtin
+from fairlead.api.binding import PROVISIONED_BY, PROVISIONERS
 from fairlead.api.objects import Obj
 from fairlead.api.verbs import Api
 from fairlead.compose import simulation
@@ -22,8 +23,19 @@ from fairlead.study.changes import nodes
 from fairlead.study.changes.changed_cluster import ChangedCluster
 from fairlead.study.dump_behaviour import declared
 from tests.examples import each_time
+from tests.study.clusters import namespace
 from tests.study.left_alone import KINDS, objects_after, settings_of
-from tests.study.real_clusters import CLUSTERS, TIME, autoscaler, cron_job, deployment, finished_job, owned_by
+from tests.study.real_clusters import (
+    CLUSTERS,
+    TIME,
+    autoscaler,
+    cron_job,
+    deployment,
+    finished_job,
+    node,
+    owned_by,
+    running_job,
+)
 
 DAY = 86400.0
 
@@ -100,6 +112,85 @@ def test_jobs_that_come_by_schedule_take_as_long_as_those_before() -> None:
     with rng.seeded(1):
         during, after = run_virtual(main(), parse_timestamp(TIME))
     assert (during["status"]["phase"], after["status"]["phase"]) == ("Running", "Succeeded")
+
+
+def test_what_replaces_a_pod_of_a_job_that_runs_goes_on_as_it_did() -> None:
+    """It had been over after a second, so that whoever lost the place of a job seemed to wait for no one."""
+    workers = [namespace("shop"), node("w1"), node("w2")]
+
+    async def main() -> list[Obj]:
+        async with simulation(settings_of([*workers, *running_job("load", "shop", "w1")])) as (
+            api,
+            informers,
+        ):
+            await asyncio.sleep(60)
+            await nodes.drain("w1", ChangedCluster(api, informers))
+            await asyncio.sleep(DAY)
+            return await pods_named(api, "load")
+
+    with rng.seeded(1):
+        pods = run_virtual(main(), parse_timestamp(TIME))
+    assert [pod["status"]["phase"] for pod in pods if pod["spec"]["nodeName"] != "w1"] == ["Running"]
+
+
+@pytest.mark.parametrize(
+    ("volumes", "claims", "is_made"),
+    [(0, 0, True), (1, 0, True), (1, 1, True), (0, 1, False)],
+)
+def test_whose_provisioner_is_not_known_to_be_idle_makes_volumes_as_in_the_dump(
+    volumes: int, claims: int, is_made: bool
+) -> None:
+    """Claims that came after the dump had waited for it, whatever the dump showed: what was scaled up never ran."""
+    storage_class = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": "gp3"},
+        "provisioner": "ebs.csi.aws.com",
+        "reclaimPolicy": "Delete",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }
+    dump = [namespace("shop"), node("w1", {"zone": "za"}), storage_class]
+    dump += [_volume(f"old-{number}") for number in range(volumes)]
+    dump += [_claim(f"waits-{number}", **{PROVISIONERS[-1]: "ebs.csi.aws.com"}) for number in range(claims)]
+
+    async def main() -> list[Obj]:
+        async with simulation(settings_of(dump)) as (api, _):
+            await api.create(builtin.PERSISTENT_VOLUME_CLAIMS, _claim("new"), "shop")
+            source = {"name": "data", "persistentVolumeClaim": {"claimName": "new"}}
+            spec = {"volumes": [source], "containers": [{"name": "c", "image": "i"}]}
+            await api.create(builtin.PODS, {"metadata": {"name": "db"}, "spec": spec}, "shop")
+            await asyncio.sleep(60)
+            found = [item.obj() for item in (await api.list(builtin.PERSISTENT_VOLUMES, "")).items]
+            return [each for each in found if (each["spec"].get("claimRef") or {}).get("name") == "new"]
+
+    with rng.seeded(1):
+        made = run_virtual(main(), parse_timestamp(TIME))
+    assert len(made) == is_made
+    for volume in made:
+        assert volume["spec"]["csi"]["driver"] == "ebs.csi.aws.com", "nodes take so many of a driver"
+        zones = [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["za"]}]}]
+        assert volume["spec"].get("nodeAffinity") == ({"required": {"nodeSelectorTerms": zones}} if volumes else None)
+
+
+def _claim(name: str, **annotations: str) -> Obj:
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "storageClassName": "gp3"}
+    meta = {"name": name, "namespace": "shop", "annotations": annotations}
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec}
+
+
+def _volume(name: str) -> Obj:
+    """Of that class, in a zone, and released."""
+    zones = [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["zb"]}]}]
+    spec = {
+        "accessModes": ["ReadWriteOnce"],
+        "capacity": {"storage": "1Gi"},
+        "csi": {"driver": "ebs.csi.aws.com", "volumeHandle": name},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": zones}},
+        "persistentVolumeReclaimPolicy": "Retain",
+        "storageClassName": "gp3",
+    }
+    meta = {"name": name, "annotations": {PROVISIONED_BY: "ebs.csi.aws.com"}}
+    return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": meta, "spec": spec}
 
 
 def test_a_node_that_was_silent_comes_back_when_somebody_switches_it_on() -> None:

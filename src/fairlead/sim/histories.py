@@ -108,7 +108,8 @@ class PodHistories:
             history.bound, history.node, history.waits_for = moment, new.spec.node_name, ""
         elif history.bound is None:
             history.waits_for = _reason_to_wait(new) or history.waits_for
-        self._disrupted(history, old, new, moment)
+        if history.ended is None:  # a drain takes pods, too, that are over
+            self._disrupted(history, old, new, moment)
         self._count_kills(history, self._kills.news(new), moment, is_past=old is None)
         if new.is_finished and history.ended is None:
             history.phase = new.status.phase

@@ -31,6 +31,10 @@ KUBELET_CONFIG: Final = PREFIX + "kubelet-config"
 #: Cgroups that the machine lacks, with commas: `/sysd`. All others that a configuration names are there.
 MISSING_CGROUPS: Final = PREFIX + "missing-cgroups"
 
+#: Of which resource a threshold at which pods are evicted at once keeps a part back.
+_OF_SIGNAL: Final = {"memory.available": "memory", "nodefs.available": EPHEMERAL_STORAGE}
+#: Of which resource other fields speak.
+_OF_FIELD: Final = {"maxPods": "pods", "podsPerCore": "pods", "reservedSystemCPUs": "cpu"}
 _LONGEST_DOCUMENT: Final = 64 << 10
 _REMEMBERED: Final = 256
 _NO_SWAP: Final = "memorySwap.swapBehavior LimitedSwap does nothing: simulated machines have no swap"
@@ -195,6 +199,28 @@ def published(configured: Configured, stated: Mapping[str, str]) -> NodeResource
     return NodeResources(
         {name: str(amount) for name, amount in total.items()}, {name: str(amount) for name, amount in left.items()}
     )
+
+
+def restated(manifest: Obj, document: str) -> NodeResources:
+    """What a node that states what it may give away does once its kubelet is told that document: of what the document
+    speaks, what its kubelet makes of the capacity; of the rest, what it states. StartupError if that does not start.
+    """
+    status, annotations = manifest["status"], (manifest.get("metadata") or {}).get("annotations") or {}
+    key = ConfigurationKey(None, document, annotations.get(CGROUP_VERSION, ""))
+    total = NodeShape().amounts() | (status.get("capacity") or {})
+    made = published(NodeConfigurations().configured(key), total)
+    spoken = _resources_of(_document(document))
+    capacity_ = total | {name: made.capacity[name] for name in spoken & {"pods"}}
+    changed = {name: made.allocatable[name] for name in sorted(spoken & made.allocatable.keys())}
+    return NodeResources(capacity_, capacity_ | (status.get("allocatable") or {}) | changed)
+
+
+def _resources_of(document: Obj) -> set[str]:
+    """The resources of which a KubeletConfiguration says how much pods may have."""
+    found = {str(name) for field in ("kubeReserved", "systemReserved") for name in document.get(field) or ()}
+    found |= {_OF_SIGNAL[name] for name in document.get("evictionHard") or () if name in _OF_SIGNAL}
+    found |= {resource for field, resource in _OF_FIELD.items() if field in document}
+    return found
 
 
 def _document(text: str) -> Obj:

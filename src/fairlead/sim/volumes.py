@@ -23,7 +23,7 @@ from fairlead.controllers.kinds import CLAIMS, NODES, STORAGE_CLASSES, VOLUMES
 #: The provisioner of a class of simulated volumes, and the driver of the volumes.
 PROVISIONER: Final = "sim.fairlead.dev/volumes"
 DRIVER: Final = "sim.fairlead.dev"
-#: With this annotation (`true`), a class of another provisioner gets simulated volumes.
+#: With this annotation (`true`), a class of another provisioner gets simulated volumes; they have it, too.
 SIMULATED: Final = "sim.fairlead.dev/provision"
 #: Keeps a volume until its storage has been deleted.
 FINALIZER: Final = "external-provisioner.volume.kubernetes.io/finalizer"
@@ -44,7 +44,8 @@ def _is_simulated(found: StorageClass) -> bool:
 
 
 def _is_ours(volume: PersistentVolume) -> bool:
-    return volume.spec.csi is not None and volume.spec.csi.driver == DRIVER
+    made_for_another = volume.metadata.annotations.get(SIMULATED) == "true"
+    return made_for_another or (volume.spec.csi is not None and volume.spec.csi.driver == DRIVER)
 
 
 def _of_class(world: World, old: StorageClass | None, new: StorageClass | None) -> list[str]:
@@ -83,7 +84,8 @@ class Provisioner(Controller[PersistentVolumeClaim]):
             return
         yield Emit("Provisioning", f'External provisioner is provisioning volume for claim "{claim.metadata.key}"')
         try:
-            yield Create(VOLUMES, _new_volume(name, provisioner, claim, found, node))
+            where = _reachable(found, node) or _like_others(provisioner, node, world)
+            yield Create(VOLUMES, _new_volume(name, provisioner, claim, found, where))
         except AlreadyExists:
             return
         yield Emit("ProvisioningSucceeded", f"Successfully provisioned volume {name}")
@@ -122,9 +124,11 @@ class Remover(Controller[PersistentVolume]):
 
 
 def _new_volume(
-    name: str, provisioner: str, claim: PersistentVolumeClaim, found: StorageClass, node: Node | None
+    name: str, provisioner: str, claim: PersistentVolumeClaim, found: StorageClass, where: Obj | None
 ) -> Obj:
     policy = found.reclaim_policy
+    # nodes take so many volumes of a driver; not every provisioner has the name of one
+    driver = DRIVER if found.provisioner == PROVISIONER or "/" in provisioner else provisioner
     spec: Obj = {
         "capacity": {"storage": (claim.spec.resources.requests or {})["storage"]},
         "accessModes": list(claim.spec.access_modes or ()),
@@ -133,10 +137,12 @@ def _new_volume(
         "persistentVolumeReclaimPolicy": policy,
         "mountOptions": list(found.mount_options or ()) or None,
         "claimRef": reference(claim, PERSISTENT_VOLUME_CLAIMS).encode(),
-        "csi": {"driver": DRIVER, "volumeHandle": name},
-        "nodeAffinity": _reachable(found, node),
+        "csi": {"driver": driver, "volumeHandle": name},
+        "nodeAffinity": where,
     }
     meta: Obj = {"name": name, "annotations": {PROVISIONED_BY: provisioner}}
+    if found.provisioner != PROVISIONER:
+        meta["annotations"][SIMULATED] = "true"
     if policy == "Delete":
         meta["finalizers"] = [FINALIZER]
     return {
@@ -162,6 +168,23 @@ def _reachable(found: StorageClass, node: Node | None) -> Obj | None:
             if expressions:
                 terms.append({"matchExpressions": expressions})
     return {"required": {"nodeSelectorTerms": terms}} if terms else None
+
+
+def _like_others(provisioner: str, node: Node | None, world: World) -> Obj | None:
+    """The node affinity of a volume by the labels by which others of its provisioner are tied to nodes or zones."""
+    if node is None:
+        return None
+    others = (volume for volume in world.of(VOLUMES) if volume.metadata.annotations.get(PROVISIONED_BY) == provisioner)
+    keys = next((keys for volume in others if (keys := _topology_keys(volume))), [])
+    labels = node.metadata.labels
+    expressions = [{"key": key, "operator": "In", "values": [labels[key]]} for key in keys if key in labels]
+    return {"required": {"nodeSelectorTerms": [{"matchExpressions": expressions}]}} if expressions else None
+
+
+def _topology_keys(volume: PersistentVolume) -> list[str]:
+    affinity = volume.spec.node_affinity
+    terms = affinity.required.node_selector_terms if affinity is not None and affinity.required is not None else ()
+    return sorted({each.key for term in terms or () for each in term.match_expressions or ()})
 
 
 #: The controllers of simulated storage.

@@ -5,14 +5,12 @@ Pods are matched by lineage (`sim/histories.py`). A pod of which one run says no
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable
-from operator import itemgetter
-from typing import Final
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
 
 import msgspec
 
-from fairlead.sim.histories import Disruption, PodHistory
+from fairlead.sim.histories import OOM, Disruption, PodHistory
 from fairlead.sim.pod_workloads import SINGLE_JOBS
 from fairlead.study.outcome import AT_ONCE_SECONDS, Outcome
 
@@ -164,21 +162,14 @@ class _Chains:
     def __init__(self, outcome: Outcome) -> None:
         self._steps = outcome.steps
         self._named = {pod.pod: pod for pod in outcome.pods}  # the last of each name
-        #: By namespace and owner, in the order of time: an owner may have lost very many pods.
-        self._lost: dict[tuple[str, str], list[tuple[float, str, PodHistory]]] = {}
-        for pod in outcome.pods:
-            for disruption in pod.disruptions if pod.owner else ():
-                self._lost.setdefault((pod.namespace, pod.owner), []).append((disruption.at, pod.lineage, pod))
-        for lost in self._lost.values():
-            lost.sort(key=_when)
+        self._replaced = _replaced(outcome.pods)
 
     def of_wait(self, pod: PodHistory) -> list[str]:
         """What led to it that the pod has to look for a node, the first cause first."""
-        replaced = self._replaced(pod)
+        replaced = self._replaced.get(pod.uid)
         if replaced is None:
             return self._with_step([], pod.created)
-        lost = replaced.disruptions[0]
-        return self._led_to(lost, [f"it replaces {replaced.pod}, {in_words(lost)}"])
+        return self._led_to(replaced.lost, [f"it replaces {replaced.pod}, {in_words(replaced.lost)}"])
 
     def of_disruption(self, disruption: Disruption) -> list[str]:
         """What led to it, the first cause first."""
@@ -192,10 +183,10 @@ class _Chains:
             if preemptor is None or not 0 <= disruption.at - preemptor.created <= _SOON_SECONDS:
                 break
             first = min(first, preemptor.created)
-            replaced = self._replaced(preemptor)
+            replaced = self._replaced.get(preemptor.uid)
             if replaced is None:
                 break
-            disruption = replaced.disruptions[0]
+            disruption = replaced.lost
             first = min(first, disruption.at)
             found.insert(0, f"{preemptor.pod} replaces {replaced.pod}, {in_words(disruption)}")
         return self._with_step(found, first)
@@ -204,14 +195,49 @@ class _Chains:
         step = next((step for step in reversed(self._steps) if step.at <= at), None)
         return found if step is None else [f"{_AFTER}{step.text}", *found]
 
-    def _replaced(self, pod: PodHistory) -> PodHistory | None:
-        lost = self._lost.get((pod.namespace, pod.owner), ()) if pod.owner else ()
-        latest = bisect_right(lost, pod.created + 1, key=itemgetter(0))
-        for at, _, other in reversed(lost[max(latest - len(pod.disruptions) - 1, 0) : latest]):
-            if other.uid != pod.uid:
-                return other if pod.created - at + 1 <= _SOON_SECONDS else None
-        return None
+
+class _Replaced(NamedTuple):
+    """A pod whose place another takes, and how it lost it."""
+
+    pod: str
+    uid: str
+    lost: Disruption
 
 
-#: An order of losses: by time, and those of one moment by lineage.
-_when = itemgetter(0, 1)
+def _replaced(pods: Iterable[PodHistory]) -> dict[str, _Replaced]:
+    """By uid of the pod that replaces it: each takes the place that its owner lost last before, and nobody else did."""
+    owned: dict[tuple[str, str], list[PodHistory]] = {}  # by namespace and owner
+    for pod in pods:
+        if pod.owner:
+            owned.setdefault((pod.namespace, pod.owner), []).append(pod)
+    found: dict[str, _Replaced] = {}
+    for group in owned.values():
+        losses = sorted(_losses(group), key=_when)
+        places: list[_Replaced] = []  # that were lost and are free, the latest last
+        count = 0
+        for pod in sorted(group, key=_created):
+            while count < len(losses) and losses[count].lost.at <= pod.created + 1:
+                places.append(losses[count])
+                count += 1
+            index = len(places) - 1
+            if index >= 0 and places[index].uid == pod.uid:
+                index -= 1
+            if index >= 0 and pod.created - places[index].lost.at + 1 <= _SOON_SECONDS:
+                found[pod.uid] = places.pop(index)
+    return found
+
+
+def _losses(pods: Iterable[PodHistory]) -> Iterator[_Replaced]:
+    """A pod loses its place once, to whatever came first; who is killed keeps it."""
+    for pod in pods:
+        lost = next((disruption for disruption in pod.disruptions if disruption.kind != OOM), None)
+        if lost is not None:
+            yield _Replaced(pod.pod, pod.uid, lost)
+
+
+def _when(place: _Replaced) -> tuple[float, str]:
+    return place.lost.at, place.pod
+
+
+def _created(pod: PodHistory) -> tuple[float, str]:
+    return pod.created, pod.lineage

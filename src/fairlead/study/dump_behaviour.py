@@ -8,17 +8,20 @@ words of docs/simulated-nodes.md and docs/usage.md; what somebody has declared a
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any, Final
 
+from fairlead.api.binding import PROVISIONED_BY, PROVISIONERS
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.quantity import QuantityError, parse
 from fairlead.node.restarts import CRASH_LOOP
 from fairlead.sim.behaviour import EXIT_CODE, FOREVER, LIFETIME_SECONDS, PULL_ERROR, UNREADY
 from fairlead.sim.nodes import FAILED
 from fairlead.sim.usage.objects import GROUP, USAGE_PROFILES, VERSION
+from fairlead.sim.volumes import SIMULATED
 from fairlead.study.reading import controller_of, key_of, mapping_at, mappings, moment
 
 #: Why a container waits whose image is not to be had.
@@ -28,7 +31,7 @@ _MEASURES: Final = frozenset({"cpu", "memory"})
 
 def declared(objects: Sequence[Obj]) -> list[Obj]:
     """Declare it in the objects themselves; returns those that are needed besides."""
-    lifetimes = _lifetimes(objects)
+    lifetimes, idle_classes = _lifetimes(objects), _classes_without_volumes(objects)
     for obj in objects:
         match obj["kind"]:
             case "Pod":
@@ -37,9 +40,11 @@ def declared(objects: Sequence[Obj]) -> list[Obj]:
                 _declare(obj, {FAILED: "true"})
                 # no kubelet of ours, until somebody switches it on again
                 mapping_at(obj, "status").pop("nodeInfo", None)
+            case "StorageClass" if metadata(obj).get("name") not in idle_classes:
+                _declare(obj, {SIMULATED: "true"})
             case "CronJob" if (seconds := lifetimes.get(key_of(obj))) is not None:
                 _declare_template(mapping_at(obj, "spec", "jobTemplate"), seconds)
-            case "Job" if (seconds := lifetimes.get(_owner(obj, "CronJob"))) is not None:
+            case "Job" if (seconds := lifetimes.get(key_of(obj))) is not None:
                 _declare_template(obj, seconds)
     return list(_profiles(objects))
 
@@ -55,8 +60,8 @@ def _of_pod(pod: Obj, lifetimes: Mapping[str, float]) -> dict[str, str]:
     for field in ("initContainerStatuses", "containerStatuses"):
         for container in mappings(status.get(field)):
             found |= {f"{container.get('name')}.{name}": value for name, value in _of_container(container).items()}
-    if status.get("phase") == "Running" and (job := _owner(pod, "Job")):
-        found.setdefault(LIFETIME_SECONDS, _text(lifetimes.get(job)))
+    if (seconds := lifetimes.get(_owner(pod, "Job"))) is not None:
+        found.setdefault(LIFETIME_SECONDS, _text(seconds))
     return found
 
 
@@ -75,23 +80,45 @@ def _of_container(status: Obj) -> dict[str, str]:
 
 
 def _lifetimes(objects: Iterable[Obj]) -> dict[str, float]:
-    """How long pods of jobs live, by CronJob and by Job: as its earlier jobs took. Of others that is not known."""
+    """How long pods of jobs live, by CronJob and by Job: as its earlier jobs took, or for ever (infinity) where that is
+    not known and some run. So do those that replace them, or wait beside them.
+    """
     took: dict[str, list[float]] = defaultdict(list)
     jobs: dict[str, str] = {}  # by job: its CronJob
+    running: set[str] = set()  # jobs
     for obj in objects:
-        if obj["kind"] == "Job" and (cron_job := _owner(obj, "CronJob")):
+        if obj["kind"] == "Pod" and mapping_at(obj, "status").get("phase") == "Running":
+            running.add(_owner(obj, "Job"))
+        elif obj["kind"] == "Job" and (cron_job := _owner(obj, "CronJob")):
             jobs[key_of(obj)] = cron_job
             status = mapping_at(obj, "status")
             if end := moment(status.get("completionTime")):
                 took[cron_job].append(max(end - moment(status.get("startTime")), 0.0))
     known = {cron_job: median(seconds) for cron_job, seconds in took.items()}
-    return known | {job: known[cron_job] for job, cron_job in jobs.items() if cron_job in known}
+    of_jobs = {job: known[cron_job] for job, cron_job in jobs.items() if cron_job in known}
+    return known | dict.fromkeys(running - {""}, math.inf) | of_jobs
 
 
 def _declare_template(job: Obj, seconds: float) -> None:
     template = mapping_at(job, "spec", "template")
     if template:
         _declare(template, {LIFETIME_SECONDS: _text(seconds)})
+
+
+# -- storage
+
+
+def _classes_without_volumes(objects: Iterable[Obj]) -> set[str]:
+    """The classes whose provisioner makes none, as it seems: claims wait for it, and none has got a volume."""
+    waiting: set[str] = set()
+    served: set[str] = set()
+    for obj in objects:
+        spec, annotations = mapping_at(obj, "spec"), mapping_at(obj, "metadata", "annotations")
+        if obj["kind"] == "PersistentVolume" and PROVISIONED_BY in annotations:
+            served.add(str(spec.get("storageClassName")))
+        elif obj["kind"] == "PersistentVolumeClaim" and not spec.get("volumeName") and PROVISIONERS[-1] in annotations:
+            waiting.add(str(spec.get("storageClassName")))
+    return waiting - served
 
 
 # -- autoscalers
@@ -179,5 +206,5 @@ def _owner(obj: Obj, kind: str) -> str:
     )
 
 
-def _text(seconds: float | None) -> str:
-    return FOREVER if seconds is None else f"{seconds:g}"
+def _text(seconds: float) -> str:
+    return FOREVER if math.isinf(seconds) else f"{seconds:g}"

@@ -171,4 +171,6 @@ def shown(figure: str, value: float) -> str:
         return span(value)
     if figure in PARTS:
         return f"{value:.0%}"
+    if figure == "nodeHours":
+        return f"{value:,.1f}"
     return f"{value:,.2f}" if figure == "cost" else f"{value:,.0f}"

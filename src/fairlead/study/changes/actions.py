@@ -6,11 +6,10 @@ from typing import Any, ClassVar, dataclass_transform
 
 import msgspec
 
-from fairlead.api.builtin import NODES
 from fairlead.api.objects import Obj
 from fairlead.api.verbs import PatchType
-from fairlead.sim.node_settings import KUBELET_CONFIG
 from fairlead.study.changes.changed_cluster import ChangedCluster
+from fairlead.study.changes.nodes import tell_kubelet
 from fairlead.study.changes.settings import set_value, split
 
 
@@ -123,9 +122,8 @@ class KubeletSetting(Action):
 
     async def run(self, cluster: ChangedCluster) -> None:
         told = msgspec.json.encode(self.configuration).decode()
-        patch = {"metadata": {"annotations": {KUBELET_CONFIG: told}}}
         for node in cluster.nodes_of(self.selector):
-            await cluster.patch(NODES, node.metadata.name, "", patch, PatchType.MERGE)
+            await tell_kubelet(node.metadata.name, told, cluster)
 
 
 def _named(manifest: Obj) -> str:

@@ -81,9 +81,12 @@ class ChangedCluster:
                 f"{_noun(kind, name or '(without a name)', namespace)} is refused: {_why(error)}"
             ) from None
 
-    async def patch(self, kind: Resource, name: str, namespace: str, patch: object, type_: PatchType) -> None:
+    async def patch(
+        self, kind: Resource, name: str, namespace: str, patch: object, type_: PatchType, *, subresource: str = ""
+    ) -> None:
+        where = namespace if kind.namespaced else ""
         try:
-            await self.api.patch(kind, name, namespace if kind.namespaced else "", patch, type_)
+            await self.api.patch(kind, name, where, patch, type_, subresource=subresource)
         except NotFound:
             raise NothingThere(f"there is no {_noun(kind, name, namespace)}") from None
         except ApiError as error:

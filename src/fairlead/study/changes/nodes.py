@@ -12,8 +12,11 @@ from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
 from fairlead.api.pods import MIRROR, Pod
 from fairlead.api.verbs import PatchType
+from fairlead.node.configuration.errors import StartupError
 from fairlead.runtime.clock import monotonic
-from fairlead.sim.nodes import FAILED
+from fairlead.sim.behaviour import PREFIX
+from fairlead.sim.node_settings import KUBELET_CONFIG, restated
+from fairlead.sim.nodes import ALLOCATABLE, COMPUTED, FAILED
 from fairlead.study.changes.changed_cluster import ChangedCluster, NothingThere, natural
 
 #: As `kubectl drain` tries again what a disruption budget forbids.
@@ -69,6 +72,19 @@ async def fail(name: str, cluster: ChangedCluster, *, recovers: bool = False) ->
     await cluster.patch(NODES, name, "", patch, PatchType.MERGE)
 
 
+async def tell_kubelet(name: str, document: str, cluster: ChangedCluster) -> None:
+    """Give the node's kubelet that configuration. Raises NothingThere for one with which it would not start."""
+    node = await cluster.get(NODES, name, "")
+    try:
+        resources = restated(node, document)
+    except StartupError as problem:
+        raise NothingThere(f"the kubelet of node {name!r} would not start: {problem}") from None
+    await cluster.patch(NODES, name, "", {"metadata": {"annotations": {KUBELET_CONFIG: document}}}, PatchType.MERGE)
+    if (node["metadata"].get("annotations") or {}).get(ALLOCATABLE) != COMPUTED:  # else it works that out by itself
+        status = {"capacity": dict(resources.capacity), "allocatable": dict(resources.allocatable)}
+        await cluster.patch(NODES, name, "", {"status": status}, PatchType.MERGE, subresource="status")
+
+
 async def remove_node(name: str, cluster: ChangedCluster) -> None:
     cluster.node(name)
     await cluster.delete(NODES, name, "")
@@ -91,14 +107,16 @@ async def add_nodes(count: int, like: str, cluster: ChangedCluster, *, prefix: s
 
 
 def like_node(model: Obj, name: str) -> Obj:
-    """A manifest of a new node of the same size, labels and taints that somebody gave it."""
+    """A manifest of a new node of the same size, price and kubelet, with labels and taints that somebody gave it."""
     meta, spec, status = model["metadata"], model.get("spec") or {}, model["status"]
     labels = {**(meta.get("labels") or {}), "kubernetes.io/hostname": name}
     taints = [taint for taint in spec.get("taints") or () if not taint["key"].startswith("node.kubernetes.io/")]
+    given = meta.get("annotations") or {}
+    annotations = {key: value for key, value in given.items() if key.startswith(PREFIX) and key != FAILED}
     made: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": labels},
+        "metadata": {"name": name, "labels": labels, "annotations": annotations},
         "spec": {"taints": taints} if taints else {},
         "status": {key: status[key] for key in ("capacity", "allocatable") if key in status},
     }

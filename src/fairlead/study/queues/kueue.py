@@ -20,6 +20,13 @@ GROUP: Final = "kueue.x-k8s.io"
 _QUEUE_LABEL: Final = f"{GROUP}/queue-name"
 #: What a cluster queue says that the arbitrator has no word for.
 _UNMAPPED: Final = ("preemption", "flavorFungibility", "namespaceSelector", "admissionChecks", "stopPolicy")
+#: What Kueue fills in of that where nobody has said anything; `namespaceSelector: {}` are all namespaces.
+_SAYS_NOTHING: Final = {
+    "flavorFungibility": {"whenCanBorrow": "Borrow", "whenCanPreempt": "TryNextFlavor"},
+    "namespaceSelector": {},
+    "admissionChecks": [],
+    "stopPolicy": "None",
+}
 
 
 def mapped(objects: Sequence[Obj]) -> Mapped:
@@ -64,7 +71,11 @@ def _cluster_queue(queue: Obj, found: Mapped) -> None:
         reserved=amounts(nominal),
         hard=amounts(bounded),
     )
-    found.lacks(f"ClusterQueue {_name(queue)}", spec.keys() & set(_UNMAPPED))
+    found.lacks(f"ClusterQueue {_name(queue)}", _unmapped(spec))
+
+
+def _unmapped(spec: Mapping[str, Any]) -> list[str]:
+    return [field for field in _UNMAPPED if field in spec and spec[field] != _SAYS_NOTHING.get(field)]
 
 
 def _quotas(spec: Mapping[str, Any]) -> Iterator[tuple[str, Quantity, Quantity | None]]:
