@@ -73,6 +73,8 @@ class ContainerSync:
     pulls: dict[str, Pull]
     notes: list[Note]
     addresses: PodAddresses
+    #: Of restarts (`crashLoopBackOff.maxContainerRestartPeriod`), in seconds.
+    longest_back_off: float
     has_changed: bool = False
     wake_at: float | None = None
 
@@ -250,7 +252,7 @@ class ContainerSync:
             return
         if math.isinf(start.at):
             return
-        record.start(container, start.at, start.container_id, start.image_id)
+        record.start(container, start.at, start.container_id, start.image_id, self.longest_back_off)
         self.has_changed = True
         pull = self.pulls.pop(container.name, None)
         if pull is None or pull.error:
@@ -274,7 +276,7 @@ class ContainerSync:
             self.wake(self.now + CREATE_AGAIN_SECONDS)
             return
         self.pulls.pop(container.name, None)
-        record.start(container, start.at, start.container_id, start.image_id)
+        record.start(container, start.at, start.container_id, start.image_id, self.longest_back_off)
         record.end(START_FAILED, start.at, START_ERROR, start.message)
         self.notes.append(note)
         self.has_changed = True

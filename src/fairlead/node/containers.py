@@ -10,7 +10,7 @@ import msgspec
 
 from fairlead.api.objects import Obj
 from fairlead.api.pods import Container, ContainerStatus
-from fairlead.node.restarts import BackOff, first_try
+from fairlead.node.restarts import LONGEST_SECONDS, BackOff, first_try
 from fairlead.runtime.clock import parse_timestamp, timestamp
 
 #: Exit codes of processes that a signal ended: 128 plus its number.
@@ -110,13 +110,22 @@ class ContainerRecord:
         """How often it will have been restarted when it starts next."""
         return self.restarts if self.ended is None else min(self.restarts + 1, MOST_RESTARTS)
 
-    def start(self, container: Container, now: float, container_id: str, image_id: str) -> None:
+    def start(
+        self,
+        container: Container,
+        now: float,
+        container_id: str,
+        image_id: str,
+        longest_back_off: float = LONGEST_SECONDS,
+    ) -> None:
         """The container starts now, for the first time or again."""
         self.restarts = self.next_attempt
         if (ended := self.ended) is not None:
             failed_at = now if ended.finished_at is None else ended.finished_at
             if not self.restarts_at_once or self.last is not None:  # a kubelet takes no note of the first kill
-                self.back_off = self.back_off.tried(failed_at, now) if self.back_off else first_try(now)
+                self.back_off = (
+                    self.back_off.tried(failed_at, now) if self.back_off else first_try(now, longest_back_off)
+                )
             self.last = ended
         self.container_id, self.image_id = container_id, image_id
         self.resources = self.allocated

@@ -39,6 +39,7 @@ from fairlead.node.resize_progress import (
     remembered_progress,
     wants_resize,
 )
+from fairlead.node.restarts import LONGEST_SECONDS
 from fairlead.node.start_requirements import NOTHING, Found, needs_of, volume_problem
 from fairlead.node.status import (
     Containers,
@@ -91,6 +92,7 @@ class PodRun:
         "_is_over",
         "_is_stopping",
         "_is_to_go_on",
+        "_longest_back_off",
         "_lost_at",
         "_notes",
         "_pod_level",
@@ -108,8 +110,16 @@ class PodRun:
         "seen_at",
     )
 
-    def __init__(self, runtime: ContainerRuntime, pod: Pod, address: int, now: float) -> None:
+    def __init__(
+        self,
+        runtime: ContainerRuntime,
+        pod: Pod,
+        address: int,
+        now: float,
+        longest_back_off: float = LONGEST_SECONDS,
+    ) -> None:
         self._runtime = runtime
+        self._longest_back_off = longest_back_off
         self.seen_at = now
         self.deleted_at: float | None = None
         self.kill: PodKill | None = None
@@ -205,7 +215,15 @@ class PodRun:
             return self._taken(pod, addresses, now) if math.isinf(start_at) else PodStep(wake_at=start_at)
         containers = self._containers(pod)
         sync = ContainerSync(
-            self._runtime, self.in_force(pod), now, self.needs, found, self._pulls, self._notes, addresses
+            self._runtime,
+            self.in_force(pod),
+            now,
+            self.needs,
+            found,
+            self._pulls,
+            self._notes,
+            addresses,
+            self._longest_back_off,
         )
         if self._has_sandbox and not self._is_over and self._runtime.has_lost_sandbox(pod):
             if not self._end_with_sandbox(pod, containers, now):
