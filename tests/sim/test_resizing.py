@@ -239,12 +239,12 @@ async def pod_status(api: UserApi, name: str) -> Obj:
     return found
 
 
-def test_a_node_declares_what_kubelets_of_its_version_can_resize() -> None:
+def test_a_node_declares_what_it_can_do_of_what_kubelets_of_its_version_can() -> None:
     async def check(api: UserApi) -> None:
         node = (await api.get(NODES, "node-1")).obj()
         assert node["status"]["declaredFeatures"] == [
-            "GuaranteedQoSPodCPUResize",
             "InPlacePodLevelResourcesVerticalScaling",
+            "RestartAllContainersOnContainerExits",
         ]
 
     on_a_node_of_4_cpus(check)

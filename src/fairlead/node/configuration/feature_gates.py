@@ -13,7 +13,6 @@ from typing import Final
 CPU_QUOTA_PERIOD: Final = "CustomCPUCFSQuotaPeriod"
 CRASH_LOOP_MAX: Final = "KubeletCrashLoopBackOffMax"
 ENV_FILES: Final = "EnvFiles"
-EXCLUSIVE_CPUS_RESIZE: Final = "InPlacePodVerticalScalingExclusiveCPUs"
 MEMORY_QOS: Final = "MemoryQoS"
 NODE_DECLARED_FEATURES: Final = "NodeDeclaredFeatures"
 NODE_SWAP: Final = "NodeSwap"
@@ -21,7 +20,7 @@ POD_LEVEL_RESIZE: Final = "InPlacePodLevelResourcesVerticalScaling"
 POD_LEVEL_RESOURCES: Final = "PodLevelResources"
 PULLED_SECRET_IMAGES: Final = "KubeletEnsureSecretPulledImages"
 QOS_RESERVED: Final = "QOSReserved"
-USER_NAMESPACES: Final = "UserNamespacesSupport"
+RESTART_ALL_CONTAINERS: Final = "RestartAllContainersOnContainerExits"
 
 _ALPHA: Final = """
     APIServingWithRoutine AllowUnsafeMalformedObjectDeletion CBORServingAndStorage CPUManagerPolicyAlphaOptions
