@@ -9,11 +9,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from fairlead.node.configuration.feature_gates import NODE_DECLARED_FEATURES, POD_LEVEL_RESIZE, RESTART_ALL_CONTAINERS
+from fairlead.node.configuration.feature_gates import (
+    INIT_CONTAINER_RESIZE,
+    NODE_DECLARED_FEATURES,
+    POD_LEVEL_RESIZE,
+    RESTART_ALL_CONTAINERS,
+)
 from fairlead.node.configuration.load import Configured
 
 #: Each has the name of the gate that turns it on.
-_DONE_HERE: Final = (POD_LEVEL_RESIZE, RESTART_ALL_CONTAINERS)
+_DONE_HERE: Final = (POD_LEVEL_RESIZE, INIT_CONTAINER_RESIZE, RESTART_ALL_CONTAINERS)
 
 
 def declared_features(configured: Configured) -> list[str]:

@@ -13,6 +13,7 @@ from typing import Final
 CPU_QUOTA_PERIOD: Final = "CustomCPUCFSQuotaPeriod"
 CRASH_LOOP_MAX: Final = "KubeletCrashLoopBackOffMax"
 ENV_FILES: Final = "EnvFiles"
+INIT_CONTAINER_RESIZE: Final = "InPlacePodVerticalScalingInitContainers"
 MEMORY_QOS: Final = "MemoryQoS"
 NODE_DECLARED_FEATURES: Final = "NodeDeclaredFeatures"
 NODE_SWAP: Final = "NodeSwap"
