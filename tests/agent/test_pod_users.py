@@ -159,15 +159,6 @@ async def test_a_range_is_kept_by_a_pod_and_given_to_the_next(tmp_path: Path) ->
 
 @real_containers
 @in_loop
-async def test_a_node_may_give_no_pod_users_of_its_own(tmp_path: Path) -> None:
-    async with real_node(tmp_path, {"featureGates": {"UserNamespacesSupport": False}}) as node:
-        await node.create(manifest("own", "sleep", "1000", spec=OWN))
-        problem = 'the feature gate "UserNamespacesSupport" is disabled: can\'t set spec.HostUsers'
-        await node.told("own", "FailedCreatePodSandBox", f"Failed to create pod sandbox: {problem}")
-
-
-@real_containers
-@in_loop
 async def test_what_the_kernel_does_not_map_is_named(tmp_path: Path) -> None:
     async with real_node(tmp_path) as node:
         spec = {**OWN, "volumes": [{"name": "p", "hostPath": {"path": "/proc"}}]}

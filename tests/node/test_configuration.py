@@ -80,12 +80,22 @@ def test_a_stage_of_features_can_be_switched_as_a_whole() -> None:
     [
         ("NoSuchGate=true", "unrecognized feature gate: NoSuchGate"),
         ("NodeSwap=false", "cannot set feature gate NodeSwap to false, feature is locked to true"),
+        ("GitRepoVolumeDriver=true", "cannot set feature gate GitRepoVolumeDriver to true, feature is locked to false"),
+        ("MemoryManager=true", "unrecognized feature gate: MemoryManager"),  # gone since 1.35
     ],
 )
 def test_a_gate_that_does_not_exist_or_is_closed_is_refused(gate: str, error: str) -> None:
     assert str(refusal({}, f"--feature-gates={gate}")) == (
         f"failed to set feature gates from initial flags-based config: {error}"
     )
+
+
+def test_features_have_the_stages_of_their_version() -> None:
+    gates = configure({}, ["--feature-gates=JobSuccessPolicy=true"]).gates
+    on = ("RestartAllContainersOnContainerExits", "InPlacePodVerticalScalingInitContainers", "DRAExtendedResource")
+    assert all(map(gates.enabled, on))
+    assert not any(map(gates.enabled, ("MaxUnavailableStatefulSet", "SchedulerAsyncAPICalls", "MemoryQoS")))
+    assert not configure({}, ["--feature-gates=AllBeta=false"]).gates.enabled("NodeDeclaredFeatures")
 
 
 def test_what_a_file_says_in_vain_is_told_of() -> None:

@@ -8,12 +8,12 @@ import pytest
 
 from fairlead.api.claims import PersistentVolume, PersistentVolumeClaim, StorageClass
 from fairlead.api.encoded import encoded
-from fairlead.api.scheduling import Pod
+from fairlead.api.scheduling import Node, Pod
 from fairlead.scheduler.cluster_events import node_changed
 from fairlead.scheduler.configuration import load
 from fairlead.scheduler.framework import ClusterEvent, EventKind
 from fairlead.scheduler.plugins.node.volumes import VolumeBinding
-from tests.scheduler.scheduler_world import Cluster, node, pod
+from tests.scheduler.scheduler_world import Cluster, node, node_obj, pod
 
 HOST = "kubernetes.io/hostname"
 MIB = 1024 * 1024
@@ -53,6 +53,21 @@ def test_taints_keep_away_who_does_not_tolerate_them(tolerations: list[Any], fea
         node("fled", taints=[taint("team=blue:NoExecute")]),
     )
     assert cluster.feasible(pod(tolerations=tolerations)) == feasible
+
+
+def test_a_pod_goes_to_nodes_that_declare_what_it_needs() -> None:
+    """KEP-5328: here, to start all its containers again when one has ended (KEP-5532)."""
+    rule = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [42]}}
+    needy = pod(containers=[{"name": "c", "restartPolicy": "Never", "restartPolicyRules": [rule]}])
+    told = node_obj("new")
+    features = ["InPlacePodLevelResourcesVerticalScaling", "RestartAllContainersOnContainerExits"]
+    told["status"]["declaredFeatures"] = features
+    old, new = node("old"), encoded(told).view(Node)
+    assert Cluster(old, new).feasible(needy) == {"new"}
+    assert Cluster(old, new).feasible(pod()) == {"old", "new"}
+    message = "0/1 nodes are available: 1 node(s) didn't match Pod's required features."
+    assert Cluster(old).message(needy) == message
+    assert EventKind.NODE_FEATURES in node_changed(node("new"), new).kinds
 
 
 def test_each_unwelcoming_taint_costs_score() -> None:

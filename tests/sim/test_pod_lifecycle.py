@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,8 +11,10 @@ from fairlead.api.encoded import encoded
 from fairlead.api.objects import Obj
 from fairlead.api.pods import Pod
 from fairlead.golang.durations import parse_seconds
+from fairlead.node.configuration.load import configure
 from fairlead.node.container_sync import Note
 from fairlead.node.pod_lifecycle import PodRun, PodStep
+from fairlead.node.restarts import LONGEST_SECONDS
 from fairlead.node.start_requirements import NOTHING, ConfigSource, Found
 from fairlead.node.status import PodAddresses
 from fairlead.sim.behaviour import (
@@ -45,9 +48,10 @@ def pod(annotations: dict[str, str] | None = None, status: Obj | None = None, **
 class World:
     """A pod on its node, with the statuses that its steps gave it."""
 
-    def __init__(self, subject: Obj, found: Found = NOTHING) -> None:
+    def __init__(self, subject: Obj, found: Found = NOTHING, longest_back_off: float = LONGEST_SECONDS) -> None:
         self.obj, self.found = subject, found
-        self.run = PodRun(SimulatedRuntime(lambda pod, container, started_at: None, lambda *_: 0), self.pod, 1, NOW)
+        runtime = SimulatedRuntime(lambda pod, container, started_at: None, lambda *_: 0)
+        self.run = PodRun(runtime, self.pod, 1, NOW, longest_back_off)
         self.notes: list[Note] = []
 
     @property
@@ -192,11 +196,12 @@ def test_a_pod_ends_with_its_declared_lifetime(code: str, phase: str, reason: st
     assert mortal.conditions["Ready"] == "False"
 
 
-@each_of([row for row in read("restart_backoff") if not row["config"]])
+@each_of(read("restart_backoff"))
 def test_containers_crash_as_recorded(row: dict[str, Any]) -> None:
     """S0-64, golden/node/restart_backoff.yaml: when each run begins, and what is told in between."""
     name = container_of(row)
-    world = World(row["pod"] | {"status": {"phase": "Pending"}})
+    longest = configure(row["config"]).longest_back_off
+    world = World(row["pod"] | {"status": {"phase": "Pending"}}, longest_back_off=longest)
     world.obj["metadata"]["annotations"] = {}
     for run, expected in zip(row["runs"], row["expect"]["restarts"], strict=False):
         own = {
@@ -331,6 +336,80 @@ def test_an_init_container_that_fails_for_good_fails_the_pod() -> None:
     world.look()
     assert world.phase == "Failed"
     assert world.container("a")["state"]["terminated"]["exitCode"] == 7
+
+
+def restarting_all(code: int, annotations: dict[str, str], init: Sequence[Obj] = ()) -> Obj:
+    """A pod where `trigger` makes all run anew when it ends with that code."""
+    rules = [{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [code]}}]
+    trigger = {"name": "trigger", "image": "i", "restartPolicy": "Never", "restartPolicyRules": rules}
+    found = pod(annotations)
+    containers = [{"name": "other", "image": "i"}, {"name": "done", "image": "i", "restartPolicy": "Never"}, trigger]
+    found["spec"] |= {"restartPolicy": "Never", "initContainers": [*init], "containers": containers}
+    return found
+
+
+def test_all_containers_run_anew_when_one_ends_as_its_rule_says() -> None:
+    """KEP-5532: init containers first, whatever the others' policies, and all count a restart."""
+    world = World(
+        restarting_all(
+            42,
+            {f"done.{LIFETIME_SECONDS}": "5", f"trigger.{LIFETIME_SECONDS}": "60", f"trigger.{EXIT_CODE}": "42"}
+            | {f"setup.{LIFETIME_SECONDS}": "3", f"other.{STOP_SECONDS}": "30"},
+            init=[{"name": "setup", "image": "i"}],
+        )
+    )
+    for after in (0, 3, 8):
+        world.look(after)
+    assert (world.phase, world.conditions["AllContainersRestarting"]) == ("Running", "False")
+    assert world.look(63).wake_at == NOW + 65
+    assert (world.phase, world.conditions["AllContainersRestarting"]) == ("Running", "True")
+    condition = next(each for each in world.obj["status"]["conditions"] if each["type"] == "AllContainersRestarting")
+    assert condition["reason"] == "RestartAllContainersStarted"
+    assert condition["message"] == "container exited with restart policy rule"
+    assert world.container("trigger")["state"]["terminated"]["exitCode"] == 42
+
+    world.look(65)
+    world.look(65)
+    why = {"reason": "RestartingAllContainers"}
+    removed = why | {"message": "The container is removed because RestartAllContainers in place"}
+    assert world.conditions["AllContainersRestarting"] == "False"
+    assert (world.phase, world.conditions["Initialized"]) == ("Pending", "True")
+    assert "running" in world.container("setup")["state"]
+    for name in ("setup", "other", "done", "trigger"):
+        found = world.container(name)
+        ended = {"exitCode": 137, "startedAt": None, "finishedAt": None} | removed
+        assert (found["restartCount"], found["lastState"]["terminated"]) == (1, ended), name
+    assert world.waiting("other")[0] == "PodInitializing"
+
+    world.look(68)
+    assert (world.phase, world.conditions["AllContainersRestarting"]) == ("Running", "False")
+    assert {world.container(name)["restartCount"] for name in ("setup", "other", "done", "trigger")} == {1}
+    assert world.events("Killing") == ["killing"]
+
+
+def test_a_pod_that_runs_anew_again_and_again_takes_time_for_it() -> None:
+    """Its containers have no back-off, being removed; a kubelet needs a moment all the same."""
+    world = World(restarting_all(0, {f"trigger.{LIFETIME_SECONDS}": "0"}))
+    at: float = 0.0
+    for _ in range(20):
+        step = world.look(at)
+        assert step.wake_at is not None
+        at = step.wake_at - NOW
+    assert at >= 6
+    assert world.container("trigger")["restartCount"] <= at
+
+
+def test_a_node_that_comes_back_goes_on_to_run_a_pod_anew() -> None:
+    world = World(restarting_all(42, {f"trigger.{LIFETIME_SECONDS}": "60", f"trigger.{EXIT_CODE}": "42"}))
+    world.look(0)
+    world.look(60)
+    assert world.conditions["AllContainersRestarting"] == "True"
+    later = World(world.obj)
+    for after in (70, 71, 71):
+        later.look(after)
+    assert later.conditions["AllContainersRestarting"] == "False"
+    assert {later.container(name)["restartCount"] for name in ("other", "trigger")} == {1}
+    assert "running" in later.container("trigger")["state"]
 
 
 def test_a_sidecar_is_stopped_when_the_others_have_ended() -> None:

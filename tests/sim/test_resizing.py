@@ -96,6 +96,36 @@ def test_a_resize_that_fits_is_in_progress_and_then_done() -> None:
     on_a_node_of_4_cpus(check)
 
 
+def test_an_init_container_is_resized_while_it_runs_and_afterwards() -> None:
+    """On by default since 1.36 (InPlacePodVerticalScalingInitContainers)."""
+
+    async def check(api: UserApi) -> None:
+        manifest = pod("a", cpu("1"), {"setup.sim.fairlead.dev/lifetime-seconds": "60"})
+        manifest["spec"]["initContainers"] = [{"name": "setup", "image": "i", "resources": cpu("1")}]
+        await created(api, manifest)
+
+        async def resized(amount: str) -> Obj:
+            spec = {"initContainers": [{"name": "setup", "resources": cpu(amount)}]}
+            await api.patch(PODS, "a", "default", {"spec": spec}, PatchType.STRATEGIC, subresource="resize")
+            await asyncio.sleep(5)
+            assert await conditions(api, "a") == {}
+            found: Obj = (await pod_status(api, "a"))["initContainerStatuses"][0]
+            assert (found["allocatedResources"], found["resources"], found["restartCount"]) == (
+                {"cpu": amount},
+                cpu(amount),
+                0,
+            )
+            return found
+
+        assert "running" in (await resized("2"))["state"]
+        await asyncio.sleep(60)
+        assert "terminated" in (await resized("3"))["state"]
+        assert (await pod_status(api, "a"))["phase"] == "Running"
+        assert len(await events(api, "a", "ResizeCompleted")) == 2
+
+    on_a_node_of_4_cpus(check)
+
+
 def test_a_resize_without_room_is_deferred_until_a_pod_ends() -> None:
     async def check(api: UserApi) -> None:
         await created(api, pod("a", cpu("1")), pod("b", cpu("2")))
@@ -239,12 +269,13 @@ async def pod_status(api: UserApi, name: str) -> Obj:
     return found
 
 
-def test_a_node_declares_what_kubelets_of_its_version_can_resize() -> None:
+def test_a_node_declares_what_it_can_do_of_what_kubelets_of_its_version_can() -> None:
     async def check(api: UserApi) -> None:
         node = (await api.get(NODES, "node-1")).obj()
         assert node["status"]["declaredFeatures"] == [
-            "GuaranteedQoSPodCPUResize",
             "InPlacePodLevelResourcesVerticalScaling",
+            "InPlacePodVerticalScalingInitContainers",
+            "RestartAllContainersOnContainerExits",
         ]
 
     on_a_node_of_4_cpus(check)

@@ -36,6 +36,7 @@ class ContainerImage(View):
 class NodeStatus(View):
     allocatable: dict[str, str] = {}
     images: tuple[ContainerImage, ...] | None = ()
+    declared_features: tuple[str, ...] | None = ()
 
 
 class Node(Object):
@@ -61,12 +62,17 @@ class Resources(WrittenView):
     limits: dict[str, str] | None = None
 
 
+class RestartRule(WrittenView):
+    action: str = ""
+
+
 class Container(WrittenView):
     name: str = ""
     image: str = ""
     resources: Resources = Resources()
     ports: tuple[ContainerPort, ...] | None = None
     restart_policy: str | None = None
+    restart_policy_rules: tuple[RestartRule, ...] | None = None
 
 
 class PodAffinityTerm(WrittenView):

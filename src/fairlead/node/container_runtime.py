@@ -111,6 +111,11 @@ class ContainerRuntime(Protocol):
         """
         ...
 
-    def stop(self, pod: Pod, container: Container, since: float, grace: float, *, is_init: bool) -> Exit:
-        """How the container ends that was told to stop then and is killed after `grace` seconds."""
+    def stop(
+        self, pod: Pod, container: Container, since: float, grace: float, *, is_init: bool, has_hook: bool = True
+    ) -> Exit:
+        """How the container ends that was told to stop then and is killed after `grace` seconds.
+
+        Without `has_hook` its `preStop` hook is left out.
+        """
         ...

@@ -21,6 +21,7 @@ from fairlead.node.restarts import (
     crash_loop_message,
     first_try,
     init_runs_again,
+    restarts_all,
     runs_again,
 )
 from fairlead.node.start_requirements import Found, Needs, back_off_pulling, environment_problem, never_pulled
@@ -73,6 +74,12 @@ class ContainerSync:
     pulls: dict[str, Pull]
     notes: list[Note]
     addresses: PodAddresses
+    #: Of restarts (`crashLoopBackOff.maxContainerRestartPeriod`), in seconds.
+    longest_back_off: float
+    #: A container has ended so that all of the pod are to run anew.
+    restarts_all: bool = False
+    #: The runtime is about to start one.
+    is_starting: bool = False
     has_changed: bool = False
     wake_at: float | None = None
 
@@ -80,11 +87,14 @@ class ContainerSync:
         """End the container if its lifetime is over, and start or restart it if it is due."""
         if isinstance(record.state, RunningState):
             exit_ = self._exit_of(container, record, record.state.started_at, is_init=is_init)
-            if not self._has_ended(record, exit_):
+            if not self._has_ended(container, record, exit_):
                 self._probe(container, record, record.state.started_at, is_init=is_init)
                 return
         if isinstance(record.state, TerminatedState):
             if isinstance(container, EphemeralContainer):
+                return
+            if restarts_all(container, record.state.exit_code):
+                self.restarts_all = True
                 return
             again = init_runs_again if is_init else runs_again
             if not again(container, self.pod.spec.restart_policy, record.state.exit_code):
@@ -225,13 +235,14 @@ class ContainerSync:
             record.stopping = Stopping(self.now, grace)
             self.notes.append(Note(NORMAL, "Killing", message, field_path(container, is_init=is_init)))
 
-    def _has_ended(self, record: ContainerRecord, exit_: Exit | None) -> bool:
+    def _has_ended(self, container: Container, record: ContainerRecord, exit_: Exit | None) -> bool:
         if exit_ is None:
             return False
         if self.now < exit_.at:
             self.wake(exit_.at)
             return False
         record.end(exit_.code, self.now, exit_.reason, exit_.message)
+        self.restarts_all |= restarts_all(container, exit_.code)
         self.has_changed = True
         return True
 
@@ -249,8 +260,9 @@ class ContainerSync:
             self._fail_to_start(container, record, start, path)
             return
         if math.isinf(start.at):
+            self.is_starting = True
             return
-        record.start(container, start.at, start.container_id, start.image_id)
+        record.start(container, start.at, start.container_id, start.image_id, self.longest_back_off)
         self.has_changed = True
         pull = self.pulls.pop(container.name, None)
         if pull is None or pull.error:
@@ -261,7 +273,7 @@ class ContainerSync:
             Note(NORMAL, "Started", "Container started", path),
         )
         exit_ = self.runtime.exit_of(self.pod, container, self.now, is_init=is_init)
-        if exit_ is not None and self._has_ended(record, exit_) and (exit_.code or not is_init):
+        if exit_ is not None and self._has_ended(container, record, exit_) and (exit_.code or not is_init):
             self.wake(self.now)
         if isinstance(record.state, RunningState):
             self._probe(container, record, self.now, is_init=is_init)
@@ -274,7 +286,7 @@ class ContainerSync:
             self.wake(self.now + CREATE_AGAIN_SECONDS)
             return
         self.pulls.pop(container.name, None)
-        record.start(container, start.at, start.container_id, start.image_id)
+        record.start(container, start.at, start.container_id, start.image_id, self.longest_back_off)
         record.end(START_FAILED, start.at, START_ERROR, start.message)
         self.notes.append(note)
         self.has_changed = True

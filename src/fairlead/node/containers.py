@@ -10,7 +10,7 @@ import msgspec
 
 from fairlead.api.objects import Obj
 from fairlead.api.pods import Container, ContainerStatus
-from fairlead.node.restarts import BackOff, first_try
+from fairlead.node.restarts import LONGEST_SECONDS, BackOff, first_try
 from fairlead.runtime.clock import parse_timestamp, timestamp
 
 #: Exit codes of processes that a signal ended: 128 plus its number.
@@ -21,6 +21,9 @@ OOM_KILLED: Final = "OOMKilled"
 #: What a container ended with that ran when the machine went down, so that nobody saw how; and the reason.
 LOST: Final = 255
 UNKNOWN: Final = "Unknown"
+#: While all containers of a pod are made to run anew, and what their last runs ended with then, whatever it was.
+RESTARTING_ALL: Final = "RestartingAllContainers"
+_REMOVED: Final = "The container is removed because RestartAllContainers in place"
 #: The restart count is an int32, and clients may have written any value.
 MOST_RESTARTS: Final = 2**31 - 1
 
@@ -70,6 +73,10 @@ NEVER_SEEN: Final = TerminatedState(
 )
 
 
+#: What is left of a container that was removed for its pod to run anew.
+_REMOVED_RUN: Final = TerminatedState(SIGKILLED, RESTARTING_ALL, message=_REMOVED)
+
+
 class Stopping(msgspec.Struct, frozen=True):
     """The node stops a container of a pod that goes on, to restart it."""
 
@@ -100,6 +107,8 @@ class ContainerRecord:
     probe_failures: int = 0
     #: The node ended its latest run, and its back-off was over by then.
     restarts_at_once: bool = False
+    #: It was removed, and starts as if for the first time; the restart is counted already.
+    is_removed: bool = False
 
     @property
     def has_run(self) -> bool:
@@ -108,19 +117,29 @@ class ContainerRecord:
     @property
     def next_attempt(self) -> int:
         """How often it will have been restarted when it starts next."""
-        return self.restarts if self.ended is None else min(self.restarts + 1, MOST_RESTARTS)
+        return self.restarts if self.ended is None or self.is_removed else min(self.restarts + 1, MOST_RESTARTS)
 
-    def start(self, container: Container, now: float, container_id: str, image_id: str) -> None:
+    def start(
+        self,
+        container: Container,
+        now: float,
+        container_id: str,
+        image_id: str,
+        longest_back_off: float = LONGEST_SECONDS,
+    ) -> None:
         """The container starts now, for the first time or again."""
         self.restarts = self.next_attempt
         if (ended := self.ended) is not None:
             failed_at = now if ended.finished_at is None else ended.finished_at
-            if not self.restarts_at_once or self.last is not None:  # a kubelet takes no note of the first kill
-                self.back_off = self.back_off.tried(failed_at, now) if self.back_off else first_try(now)
-            self.last = ended
+            is_noted = not self.restarts_at_once or self.last is not None  # a kubelet takes no note of the first kill
+            if is_noted and not self.is_removed:
+                self.back_off = (
+                    self.back_off.tried(failed_at, now) if self.back_off else first_try(now, longest_back_off)
+                )
+            self.last = self.last if self.is_removed else ended
         self.container_id, self.image_id = container_id, image_id
         self.resources = self.allocated
-        self.restarts_at_once = self.has_failed_probe = False
+        self.restarts_at_once = self.has_failed_probe = self.is_removed = False
         self.is_started = container.startup_probe is None
         self.is_ready = self.is_started and container.readiness_probe is None
         self.probe_failures = 0
@@ -139,6 +158,14 @@ class ContainerRecord:
             self.last = self.state
         self.state = waiting
 
+    def remove(self) -> None:
+        """Its pod runs anew: nothing is left of the container, and its back-off waits for the next end."""
+        if not self.has_run or self.is_removed:
+            return
+        self.restarts, self.is_removed = self.next_attempt, True
+        if not isinstance(self.state, WaitingState):
+            self.last, self.state = _REMOVED_RUN, WaitingState(RESTARTING_ALL, _REMOVED)
+
     @property
     def ended(self) -> TerminatedState | None:
         """How its latest run ended, if it has ended."""
@@ -149,7 +176,8 @@ class ContainerRecord:
     def allowed_at(self) -> float:
         """When its restart back-off is over."""
         ended = self.ended
-        if ended is None or ended.finished_at is None or self.back_off is None or self.restarts_at_once:
+        is_free = self.restarts_at_once or self.is_removed
+        if ended is None or ended.finished_at is None or self.back_off is None or is_free:
             return 0.0
         return self.back_off.allowed_at(ended.finished_at)
 
@@ -180,6 +208,7 @@ def record_from_status(container: Container, status: ContainerStatus, *, is_resi
         state = WaitingState(waiting.reason, waiting.message) if waiting else WaitingState("ContainerCreating")
     record = ContainerRecord(state, _last(status), status.restart_count, status.container_id)
     record.image_id = status.image_id
+    record.is_removed = isinstance(state, WaitingState) and state.reason == RESTARTING_ALL
     record.resources = status.resources or container.resources or {}
     record.allocated = _allocated(container, status, is_resizing=is_resizing)
     return record

@@ -77,7 +77,7 @@ def node_plan(
     """
     config = configured.configuration
     started = start_settings(config, machine.cpus)
-    if problem := shortage_of_ids(configured):
+    if problem := shortage_of_ids(config):
         raise StartupError(Stage.START, problem)
     reservations = started.reservations
     total = capacity(machine, config)

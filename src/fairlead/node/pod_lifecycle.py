@@ -25,13 +25,14 @@ from fairlead.node.container_runtime import ContainerRuntime
 from fairlead.node.container_sync import DEFAULT_GRACE_SECONDS, ContainerSync, Note, Pull, field_path
 from fairlead.node.containers import (
     NEVER_SEEN,
+    RESTARTING_ALL,
     ContainerRecord,
     RunningState,
     TerminatedState,
     WaitingState,
     record_from_status,
 )
-from fairlead.node.grace_periods import stop_timeout
+from fairlead.node.grace_periods import LEAST_STOP_SECONDS, stop_timeout
 from fairlead.node.resize import IN_PROGRESS, POD_LEVEL, PodSize
 from fairlead.node.resize_progress import (
     ResizeProgress,
@@ -40,8 +41,10 @@ from fairlead.node.resize_progress import (
     remembered_progress,
     wants_resize,
 )
+from fairlead.node.restarts import LONGEST_SECONDS
 from fairlead.node.start_requirements import NOTHING, Found, needs_of, volume_problem
 from fairlead.node.status import (
+    ALL_RESTARTING,
     Containers,
     PodAddresses,
     final_phase,
@@ -56,6 +59,8 @@ from fairlead.runtime.clock import parse_timestamp, timestamp
 #: The reason of the event that tells of a sandbox that is lost, and its message.
 SANDBOX_CHANGED: Final = "SandboxChanged"
 _SANDBOX_CHANGED_MESSAGE: Final = "Pod sandbox changed, it will be killed and re-created."
+#: How long a kubelet takes at least to see that all containers of a pod are gone that is to run anew.
+RESTART_ALL_SECONDS: Final = 1.0
 _CAME_THROUGH: Final = TerminatedState(0, "Completed")
 #: The reason of a pod that has run too long, and its message.
 DEADLINE_EXCEEDED: Final = "DeadlineExceeded"
@@ -95,6 +100,7 @@ class PodRun:
         "_is_over",
         "_is_stopping",
         "_is_to_go_on",
+        "_longest_back_off",
         "_lost_at",
         "_notes",
         "_pod_level",
@@ -102,6 +108,7 @@ class PodRun:
         "_pulls",
         "_records",
         "_resize",
+        "_restarting_since",
         "_runtime",
         "address",
         "deleted_at",
@@ -112,8 +119,16 @@ class PodRun:
         "seen_at",
     )
 
-    def __init__(self, runtime: ContainerRuntime, pod: Pod, address: int, now: float) -> None:
+    def __init__(
+        self,
+        runtime: ContainerRuntime,
+        pod: Pod,
+        address: int,
+        now: float,
+        longest_back_off: float = LONGEST_SECONDS,
+    ) -> None:
         self._runtime = runtime
+        self._longest_back_off = longest_back_off
         self.seen_at = now
         self.deleted_at: float | None = None
         self.kill: PodKill | None = None
@@ -132,6 +147,8 @@ class PodRun:
         self._is_over = self._is_stopping = self._is_ending = False
         self._lost_at: float | None = None  # when its sandbox was found lost, until that is dealt with
         self._is_to_go_on = False  # in another sandbox
+        is_restarting = any((each.type, each.status) == (ALL_RESTARTING, "True") for each in pod.status.conditions)
+        self._restarting_since = now if is_restarting else None  # all its containers
         self._problem = ""  # what is wrong with its volumes
         self._pulls: dict[str, Pull] = {}
         self._has_changed = False
@@ -232,7 +249,15 @@ class PodRun:
             return self._taken(pod, addresses, now) if math.isinf(start_at) else PodStep(wake_at=start_at)
         containers = self._containers(pod)
         sync = ContainerSync(
-            self._runtime, self.in_force(pod), now, self.needs, found, self._pulls, self._notes, addresses
+            self._runtime,
+            self.in_force(pod),
+            now,
+            self.needs,
+            found,
+            self._pulls,
+            self._notes,
+            addresses,
+            self._longest_back_off,
         )
         if self._has_sandbox and not self._is_over and self._runtime.has_lost_sandbox(pod):
             if not self._end_with_sandbox(pod, containers, now):
@@ -240,12 +265,11 @@ class PodRun:
             if not self._has_sandbox:
                 return self._step(pod, addresses, now, found)
         elif not self._is_over and self._mount(pod, containers, found):
-            if self._resize is not None:
-                self._resize.advance(containers, sync)
-            self._go_on(containers, sync)
-            if self._resize is not None:
-                self._resize.finish(containers, sync)
-                containers.resize_conditions = self._resize.conditions()
+            if self._restarting_since is None:
+                self._go_on(containers, sync)
+            if self._restarting_since is not None:
+                self._restart_all(containers, sync, self._restarting_since)
+            containers.is_restarting = self._restarting_since is not None
         wants = not self._is_over and wants_resize(containers)
         self._has_changed |= sync.has_changed or self._is_ending
         if not self._has_changed and self.reported_version != pod.metadata.resource_version:
@@ -329,7 +353,7 @@ class PodRun:
         return True
 
     def _begin_again(self, containers: Containers, were_running: Sequence[ContainerRecord]) -> None:
-        reason = WaitingState("PodInitializing" if containers.init else "ContainerCreating")
+        reason = _first_state(containers)
         for record in (*(record for _, record in containers.init), *were_running):
             if isinstance(record.state, TerminatedState):
                 record.wait(reason)
@@ -337,11 +361,49 @@ class PodRun:
         self._has_sandbox = containers.has_sandbox = self._is_initialized = containers.is_initialized = False
 
     def _go_on(self, containers: Containers, sync: ContainerSync) -> None:
+        if self._resize is not None:
+            self._resize.advance(containers, sync)
+        self._advance(containers, sync)
+        if self._resize is not None:
+            self._resize.finish(containers, sync)
+            containers.resize_conditions = self._resize.conditions()
+        if sync.restarts_all and not sync.is_starting:
+            self._restarting_since = sync.now
+
+    def _restart_all(self, containers: Containers, sync: ContainerSync, since: float) -> None:
+        """Kill all but ephemeral containers, without their hooks, and a moment later let the pod run anew."""
+        own = {container.name for container, _ in (*containers.init, *containers.main)}
+        running = [entry for entry in _running(containers) if entry[0].name in own]
+        if running and since == sync.now:
+            self._notes += _killing(running, "killing")
+        ends_at = self._end(sync.pod, running, since, LEAST_STOP_SECONDS, sync.now, has_hook=False)
+        if sync.now < ends_at:
+            sync.wake(ends_at)
+            return
+        records = [record for _, record in (*containers.init, *containers.main)]
+        if any(not isinstance(record.state, WaitingState) for record in records):
+            sync.has_changed = True
+        for record in records:
+            record.remove()
+        if sync.now < since + RESTART_ALL_SECONDS:
+            sync.wake(since + RESTART_ALL_SECONDS)
+            return
+        for record in records:
+            if isinstance(record.state, WaitingState) and record.state.reason == RESTARTING_ALL:
+                record.state = _first_state(containers)
+        self._restarting_since = None
+        self._is_initialized = containers.is_initialized = False
+        sync.has_changed = True
+        sync.wake(sync.now)
+
+    def _advance(self, containers: Containers, sync: ContainerSync) -> None:
         for container, record in containers.ephemeral:  # before the others, which may be what is to be looked at
             sync.advance(container, record)
         for container, record in containers.init:
             if not self._is_initialized or is_sidecar(container):
                 sync.advance(container, record, is_init=True)
+            if sync.restarts_all:
+                return
             if not self._is_initialized and not is_init_done(container, record):
                 return
         self._is_initialized = containers.is_initialized = True
@@ -383,9 +445,14 @@ class PodRun:
             _close(containers)
         return stop_at
 
-    def _end(self, pod: Pod, running: Sequence[_Entry], since: float, grace: float, now: float) -> float:
+    def _end(
+        self, pod: Pod, running: Sequence[_Entry], since: float, grace: float, now: float, *, has_hook: bool = True
+    ) -> float:
         """Stop these, and kill those that outlive the grace period; returns when all have ended."""
-        exits = [self._runtime.stop(pod, container, since, grace, is_init=is_init) for container, _, is_init in running]
+        exits = [
+            self._runtime.stop(pod, container, since, grace, is_init=is_init, has_hook=has_hook)
+            for container, _, is_init in running
+        ]
         stop_at = max((exit_.at for exit_ in exits), default=since)
         if now >= stop_at:
             for (_, record, _), exit_ in zip(running, exits, strict=True):
@@ -410,9 +477,18 @@ def _running(containers: Containers) -> list[_Entry]:
     return [entry for entry in entries if isinstance(entry[1].state, RunningState)]
 
 
-def _killing(running: Sequence[_Entry]) -> list[Note]:
+def _first_state(containers: Containers) -> WaitingState:
+    return WaitingState("PodInitializing" if containers.init else "ContainerCreating")
+
+
+def _killing(running: Sequence[_Entry], message: str = "") -> list[Note]:
     return [
-        Note(NORMAL, "Killing", f"Stopping container {container.name}", field_path(container, is_init=is_init))
+        Note(
+            NORMAL,
+            "Killing",
+            message or f"Stopping container {container.name}",
+            field_path(container, is_init=is_init),
+        )
         for container, _, is_init in running
     ]
 

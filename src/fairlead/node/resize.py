@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 from fairlead.api.objects import Obj
-from fairlead.api.podresources import is_sidecar, pod_requests
+from fairlead.api.podresources import pod_requests
 from fairlead.api.qos import GUARANTEED, qos_class
 from fairlead.api.quantity import ZERO, canonical, parse
 from fairlead.golang.quoting import go_quote
@@ -101,7 +101,7 @@ class Retried:
 
 
 def allocation(pod: Obj) -> Allocated:
-    """What a pod is allocated as it stands: sidecars count, other init containers cannot be resized."""
+    """What a pod is allocated as it stands."""
     found = {container["name"]: container.get("resources") or {} for container in _resizable(pod["spec"])}
     if pod["spec"].get("resources") is not None:
         found[POD_LEVEL] = pod["spec"]["resources"]
@@ -224,7 +224,7 @@ def _request(resources: Obj | None, name: str) -> Any:
 
 def _resizable(spec: Obj) -> Iterator[Obj]:
     yield from spec.get("containers") or ()
-    yield from filter(is_sidecar, spec.get("initContainers") or ())
+    yield from spec.get("initContainers") or ()
 
 
 def is_same_size(desired: Allocated, allocated: Allocated) -> bool:

@@ -129,7 +129,13 @@ def remembered_progress(pod: Pod) -> ResizeProgress | None:
 
 
 def resizable(containers: Containers) -> Iterator[tuple[Container, ContainerRecord]]:
-    """Those whose size can change: not init containers, which come and go."""
+    """Those whose size can change: all but ephemeral ones."""
+    yield from containers.main
+    yield from containers.init
+
+
+def _lasting(containers: Containers) -> Iterator[tuple[Container, ContainerRecord]]:
+    """Those that run side by side once the pod has started."""
     yield from containers.main
     if containers.init:
         yield from (entry for entry in containers.init if is_sidecar(entry[0]))
@@ -172,9 +178,9 @@ def memory_error(runtime: ContainerRuntime, pod: Pod, containers: Containers, no
         if isinstance(record.state, RunningState)
     }
     errors = []
-    limits = [_memory_limit(record.allocated) for _, record in resizable(containers)]
+    limits = [_memory_limit(record.allocated) for _, record in _lasting(containers)]
     total, used = sum(limit or 0 for limit in limits), sum(usages.values())
-    before = [_memory_limit(record.resources) for _, record in resizable(containers)]
+    before = [_memory_limit(record.resources) for _, record in _lasting(containers)]
     is_lower = None in before or total < sum(limit or 0 for limit in before)
     if level is not None and (own := _memory_limit(level.allocated)) is not None:
         limits, total, is_lower = [own], own, is_pod_lowered

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from fairlead.api.pods import Container, Pod
+from fairlead.api.pods import Container, Pod, RestartRule
 from fairlead.golang.durations import format_seconds
 
 #: The waiting reason of the container, and the reason of the event.
@@ -19,6 +19,8 @@ CRASH_LOOP: Final = "CrashLoopBackOff"
 BACK_OFF: Final = "BackOff"
 FIRST_SECONDS: Final = 10.0
 LONGEST_SECONDS: Final = 300.0
+#: What a rule may ask for: that every container of the pod runs anew, init containers first (KEP-5532).
+RESTART_ALL: Final = "RestartAllContainers"
 #: Repeated failures (restarts, pulls) have the longest delay from the sixth on.
 STEADY_AFTER: Final = 6
 
@@ -52,9 +54,8 @@ def first_try(now: float, longest: float = LONGEST_SECONDS) -> BackOff:
 
 def runs_again(container: Container, pod_policy: str, exit_code: int) -> bool:
     """Whether a container that ended with this exit code is restarted."""
-    for rule in container.restart_policy_rules:
-        if rule.action == "Restart" and rule.exit_codes is not None and rule.exit_codes.match(exit_code):
-            return True
+    if _rule_for(container, exit_code) is not None:
+        return True
     policy = container.restart_policy or pod_policy
     return policy == "Always" or (policy == "OnFailure" and exit_code != 0)
 
@@ -66,6 +67,25 @@ def init_runs_again(container: Container, pod_policy: str, exit_code: int) -> bo
     if not container.restart_policy and pod_policy == "Always":
         return True
     return runs_again(container, pod_policy, exit_code)
+
+
+def restarts_all(container: Container, exit_code: int) -> bool:
+    """Whether all containers of the pod start again when this one has ended so."""
+    rule = _rule_for(container, exit_code)
+    return rule is not None and rule.action == RESTART_ALL
+
+
+def may_restart_all(pod: Pod) -> bool:
+    containers = (*pod.spec.init_containers, *pod.spec.containers)
+    return any(rule.action == RESTART_ALL for container in containers for rule in container.restart_policy_rules)
+
+
+def _rule_for(container: Container, exit_code: int) -> RestartRule | None:
+    """The first that fits; whatever its action, the container starts again."""
+    for rule in container.restart_policy_rules:
+        if rule.exit_codes is not None and rule.exit_codes.match(exit_code):
+            return rule
+    return None
 
 
 def crash_loop_message(seconds: float, container: str, pod: Pod) -> str:

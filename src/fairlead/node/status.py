@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import msgspec
 
@@ -23,7 +24,10 @@ from fairlead.node.containers import (
     ephemeral_status,
 )
 from fairlead.node.resize import RESIZE_CONDITIONS
-from fairlead.node.restarts import init_runs_again, runs_again
+from fairlead.node.restarts import init_runs_again, may_restart_all, runs_again
+
+#: The condition of a pod whose containers are all stopped to run anew.
+ALL_RESTARTING: Final = "AllContainersRestarting"
 
 
 class PodAddresses(msgspec.Struct, frozen=True):  # like `_Verdict` made at every step, ten times as fast as a dataclass
@@ -58,6 +62,8 @@ class Containers:
     is_initialized: bool = False
     #: Its network is set up and its volumes are mounted.
     has_sandbox: bool = False
+    #: All of them are stopped, to run anew (KEP-5532).
+    is_restarting: bool = False
     #: The conditions of a resize that is not done.
     resize_conditions: Sequence[Obj] = ()
     #: Of pods that have resources of their own.
@@ -83,7 +89,7 @@ def phase(pod: Pod, containers: Containers) -> str:
     if not containers.is_initialized:
         if any(_failed_for_good(*entry, policy) for entry in containers.init):
             return "Failed"
-        if not containers.has_started:
+        if not containers.has_started or any(_is_coming(*entry) for entry in containers.init):
             return "Pending"
     records = [record for _, record in containers.main]
     if any(not record.has_run for record in records):
@@ -106,6 +112,11 @@ def _failed_for_good(container: Container, record: ContainerRecord, policy: str)
     if not isinstance(state, TerminatedState) or state.exit_code == 0:
         return False
     return not init_runs_again(container, policy, state.exit_code)
+
+
+def _is_coming(container: Container, record: ContainerRecord) -> bool:
+    """Whether it is a plain init container that has not come through yet, and not failed either."""
+    return not is_sidecar(container) and (isinstance(record.state, RunningState) or not record.has_run)
 
 
 def _is_to_run(container: Container, record: ContainerRecord, policy: str) -> bool:
@@ -163,6 +174,8 @@ def _conditions(pod: Pod, containers: Containers, phase_: str, moment: str) -> l
         "ContainersReady": containers_ready,
         "PodScheduled": _TRUE,
     }
+    if may_restart_all(pod):
+        verdicts[ALL_RESTARTING] = _restarting(containers, phase_)
     known = {condition.type: condition for condition in pod.status.conditions}
     conditions = [] if phase_ in FINISHED else _resize_conditions(containers.resize_conditions, known, moment)
     for kind in RESIZE_CONDITIONS:
@@ -176,7 +189,7 @@ def _conditions(pod: Pod, containers: Containers, phase_: str, moment: str) -> l
             condition["reason"] = verdict.reason
         if verdict.message:
             condition["message"] = verdict.message
-        if pod.metadata.generation:
+        if pod.metadata.generation and kind != ALL_RESTARTING:
             condition["observedGeneration"] = pod.metadata.generation
         conditions.append(condition)
     conditions.extend(_kept(condition) for condition in known.values())
@@ -197,6 +210,14 @@ def _ready(containers: Containers, phase_: str) -> _Verdict:
     if unready:
         return _Verdict(False, "ContainersNotReady", f"containers with unready status: {_listed(unready)}")
     return _TRUE
+
+
+def _restarting(containers: Containers, phase_: str) -> _Verdict:
+    if phase_ in FINISHED:
+        return _Verdict(False, "PodCompleted" if phase_ == "Succeeded" else "PodFailed")
+    if not containers.is_restarting:
+        return _Verdict(False)
+    return _Verdict(True, "RestartAllContainersStarted", "container exited with restart policy rule")
 
 
 def _gated(pod: Pod, containers_ready: _Verdict) -> _Verdict:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from fairlead.node.configuration.feature_gates import USER_NAMESPACES
-from fairlead.node.configuration.load import Configured
 from fairlead.node.configuration.settings import KubeletConfiguration
 
 #: Of a pod, if the configuration does not say how many (`userNamespaces.idsPerPod`).
@@ -20,11 +18,8 @@ def ids_per_pod(config: KubeletConfiguration) -> int:
     return config.user_namespace_ids_per_pod or IDS_PER_POD
 
 
-def shortage_of_ids(configured: Configured) -> str:
+def shortage_of_ids(config: KubeletConfiguration) -> str:
     """Why a node does not start with so many ids for so many pods; empty if they are enough."""
-    if not configured.gates.enabled(USER_NAMESPACES):
-        return ""
-    config = configured.configuration
     each = ids_per_pod(config)
     left, problem = _MOST_IDS - each, ""
     if left % each:

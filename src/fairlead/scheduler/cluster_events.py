@@ -26,6 +26,8 @@ def node_changed(old: Node | None, new: Node | None) -> ClusterEvent:
         events |= EventKind.NODE_ALLOCATABLE
     if old.metadata.labels != new.metadata.labels:
         events |= EventKind.NODE_LABELS
+    if old.status.declared_features != new.status.declared_features:
+        events |= EventKind.NODE_FEATURES
     return ClusterEvent(events, old_node=old, new_node=new)
 
 

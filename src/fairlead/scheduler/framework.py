@@ -58,6 +58,7 @@ class EventKind(Flag):
     NODE_ALLOCATABLE = auto()
     NODE_LABELS = auto()
     NODE_TAINTS = auto()  # or cordoned no longer
+    NODE_FEATURES = auto()  # what it declares that it can do
     NODE_REMOVED = auto()
     POD_PLACED = auto()
     POD_REMOVED = auto()
@@ -77,6 +78,7 @@ _LABELS: Final = {
     EventKind.NODE_ALLOCATABLE: "NodeUpdateNodeAllocatable",
     EventKind.NODE_LABELS: "NodeUpdateNodeLabel",
     EventKind.NODE_TAINTS: "NodeUpdateNodeTaint",
+    EventKind.NODE_FEATURES: "NodeUpdateNodeDeclaredFeature",
     EventKind.NODE_REMOVED: "NodeDelete",
     EventKind.POD_PLACED: "AssignedPodAdd",
     EventKind.POD_REMOVED: "AssignedPodDelete",

@@ -6,6 +6,7 @@ scores are worked out once for them and kept; a pod costs one look-up by its enc
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -23,6 +24,8 @@ from fairlead.caches import LruCache
 
 #: What a container without a request counts for in scores (pkg/scheduler/util/pod_resources.go).
 UNSAID: Final = {"cpu": "100m", "memory": "209715200"}
+
+_RESTARTS_ALL: Final = frozenset({"RestartAllContainersOnContainerExits"})
 
 #: Requirements that were not seen for longest are forgotten beyond this number; pods keep theirs.
 REMEMBERED = 4096
@@ -64,6 +67,8 @@ class PodRequirements:
     container_count: int
     claims: tuple[PodClaim, ...] = ()
     disks: tuple[Disk, ...] = ()
+    #: What its node must declare that it can do.
+    features: frozenset[str] = frozenset()
 
     def has_claim(self, key: str) -> bool:
         """Whether the claim of that `namespace/name` is behind one of its volumes."""
@@ -123,7 +128,14 @@ def requirements_of(pod: Pod, claims: tuple[PodClaim, ...] = (), disks: tuple[Di
         container_count=len(containers),
         claims=claims,
         disks=disks,
+        features=_features(containers),
     )
+
+
+def _features(containers: Iterable[Container]) -> frozenset[str]:
+    """What kubelets may be too old for, or told not to do (k8s.io/component-helpers/nodedeclaredfeatures)."""
+    rules = (rule for container in containers for rule in container.restart_policy_rules or ())
+    return _RESTARTS_ALL if any(rule.action == "RestartAllContainers" for rule in rules) else frozenset()
 
 
 def _is_granted_otherwise(pod: Pod) -> bool:

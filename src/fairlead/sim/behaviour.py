@@ -153,7 +153,9 @@ class SimulatedRuntime:
     def resize(self, pod: Pod, generation: int, but: Collection[str]) -> str | None:
         return ""
 
-    def stop(self, pod: Pod, container: Container, since: float, grace: float, *, is_init: bool) -> Exit:
+    def stop(
+        self, pod: Pod, container: Container, since: float, grace: float, *, is_init: bool, has_hook: bool = True
+    ) -> Exit:
         behaviour = behaviour_of(pod, container, is_init=is_init)
         if behaviour.stop > grace:
             return Exit(since + grace, SIGKILLED)

@@ -296,7 +296,9 @@ class Fleet:
         run = self._runs.get(pod.metadata.uid)
         if run is None:
             self._last_address += 1
-            run = self._runs[pod.metadata.uid] = PodRun(self._runtime, pod, self._last_address, moment)
+            configured = self._kubelets.settings(pod.spec.node_name).configured
+            run = PodRun(self._runtime, pod, self._last_address, moment, configured.longest_back_off)
+            self._runs[pod.metadata.uid] = run
         if run.deleted_at is None and pod.metadata.is_terminating:
             run.deleted_at = moment
         return run

@@ -111,7 +111,9 @@ class ObservedRuntime:
             real.errands.forget(key)
         return problem
 
-    def stop(self, pod: Pod, container: Container, since: float, grace: float, *, is_init: bool) -> Exit:
+    def stop(
+        self, pod: Pod, container: Container, since: float, grace: float, *, is_init: bool, has_hook: bool = True
+    ) -> Exit:
         real = self._of(pod)
         id_ = real.current.get(container.name, "")
         status = real.place.runtime.status(id_)
@@ -119,7 +121,8 @@ class ObservedRuntime:
             return Exit(since, SIGKILLED, _LOST, _LOST_MESSAGE)
         if status.state is State.EXITED:
             return _exit(real, status)
-        real.stop(id_, container, min(grace, real.grace_seconds) if math.isinf(grace) else grace)
+        seconds = min(grace, real.grace_seconds) if math.isinf(grace) else grace
+        real.stop(id_, container, seconds, has_hook=has_hook)
         return _NOT_YET
 
     def _of(self, pod: Pod) -> RealPod:

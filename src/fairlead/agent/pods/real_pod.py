@@ -43,7 +43,7 @@ from fairlead.api.pods import FINISHED, Container, Pod
 from fairlead.api.quantity import ZERO
 from fairlead.golang.quoting import go_quote
 from fairlead.node.cgroups.pods import pod_values
-from fairlead.node.configuration.feature_gates import ENV_FILES, USER_NAMESPACES
+from fairlead.node.configuration.feature_gates import ENV_FILES
 from fairlead.node.container_runtime import Start
 from fairlead.node.container_sync import DEFAULT_GRACE_SECONDS, Note, field_path
 from fairlead.node.containers import container_id
@@ -124,8 +124,6 @@ class RealPod:
     def _users(self, handler: str) -> IdRange | None:
         """RuntimeFailure where the pod cannot have those that it asks for, as a kubelet says it."""
         host_users = self.manifest["spec"].get("hostUsers")
-        if host_users is not None and not self.place.configured.gates.enabled(USER_NAMESPACES):
-            raise RuntimeFailure(f"the feature gate {go_quote(USER_NAMESPACES)} is disabled: can't set spec.HostUsers")
         if host_users is not False:
             return None
         features = self.place.runtime.handlers.get(handler)
@@ -216,7 +214,7 @@ class RealPod:
         refused = await asyncio.to_thread(place.cgroups.change, cgroup, files)
         return next((f"cgroup file {file} of the pod: {problem}" for file, problem in refused.items()), "")
 
-    def stop(self, id_: str, container: Container, seconds: float) -> None:
+    def stop(self, id_: str, container: Container, seconds: float, *, has_hook: bool = True) -> None:
         """Begin to stop it; a shorter time than before counts, a longer one does not."""
         stopping = self._stopping.get(id_)
         if stopping is None:
@@ -226,7 +224,7 @@ class RealPod:
                 if failure := await self._asker(container.name, id_).run_hook(hook, left):
                     self.tell(Note(WARNING, "FailedPreStopHook", f"PreStopHook failed: {failure}"))
 
-            stopping = self._stopping[id_] = Stopping(self.place.runtime, id_, run_hook if hook else None)
+            stopping = self._stopping[id_] = Stopping(self.place.runtime, id_, run_hook if hook and has_hook else None)
         stopping.within(seconds)
         self.errands.ask(("stop", id_), stopping.run)
 

@@ -194,7 +194,7 @@ class PodWorker:
         uid, real = pod.metadata.uid, await self._known(pod)
         run = self._runs.get(uid)
         if run is None:
-            run = PodRun(self._runtime, pod, 0, moment)
+            run = PodRun(self._runtime, pod, 0, moment, self._place.configured.longest_back_off)
             if run.has_sandbox and self._place.runtime.has_sandbox(uid):  # an earlier agent made it
                 await self._make_again(real)
             self._runs[uid] = run

@@ -1,7 +1,7 @@
 """The feature gates of Kubernetes 1.36 that a node agent may be given, and which of them are on.
 
 A gate that nothing here reads is known all the same: its name is checked, as a kubelet checks it.
-Sources: pkg/features/kube_features.go, k8s.io/component-base/featuregate.
+Sources: pkg/features/kube_features.go, client-go/features, component-base/logs (v1.36.3); component-base/featuregate.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 CPU_QUOTA_PERIOD: Final = "CustomCPUCFSQuotaPeriod"
 CRASH_LOOP_MAX: Final = "KubeletCrashLoopBackOffMax"
 ENV_FILES: Final = "EnvFiles"
-EXCLUSIVE_CPUS_RESIZE: Final = "InPlacePodVerticalScalingExclusiveCPUs"
+INIT_CONTAINER_RESIZE: Final = "InPlacePodVerticalScalingInitContainers"
 MEMORY_QOS: Final = "MemoryQoS"
 NODE_DECLARED_FEATURES: Final = "NodeDeclaredFeatures"
 NODE_SWAP: Final = "NodeSwap"
@@ -21,68 +21,100 @@ POD_LEVEL_RESIZE: Final = "InPlacePodLevelResourcesVerticalScaling"
 POD_LEVEL_RESOURCES: Final = "PodLevelResources"
 PULLED_SECRET_IMAGES: Final = "KubeletEnsureSecretPulledImages"
 QOS_RESERVED: Final = "QOSReserved"
-USER_NAMESPACES: Final = "UserNamespacesSupport"
+RESTART_ALL_CONTAINERS: Final = "RestartAllContainersOnContainerExits"
 
 _ALPHA: Final = """
     APIServingWithRoutine AllowUnsafeMalformedObjectDeletion CBORServingAndStorage CPUManagerPolicyAlphaOptions
-    CSIVolumeHealth ClientsAllowCBOR ClientsPreferCBOR CloudControllerManagerWatchBasedRoutesReconciliation
-    CloudControllerManagerWebhook ComponentFlagz ComponentStatusz ConstrainedImpersonation ContainerStopSignals
-    CrossNamespaceVolumeDataSource DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaintRules
-    DRADeviceTaints DRAExtendedResource DRAPartitionableDevices EventedPLEG GangScheduling GenericWorkload
-    HPAScaleToZero InPlacePodVerticalScalingExclusiveCPUs InPlacePodVerticalScalingExclusiveMemory
-    InTreePluginPortworxUnregister KubeletInUserNamespace LoggingAlphaOptions MemoryQoS MutablePVNodeAffinity
-    MutablePodResourcesForSuspendedJobs MutableSchedulingDirectivesForSuspendedJobs
-    PodAndContainerStatsFromCRI PodLogsQuerySplitStreams QOSReserved ReduceDefaultCrashLoopBackOffDecay
-    RelaxedServiceNameValidation ResourceHealthStatus RestartAllContainersOnContainerExits RuntimeClassInImageCriApi
-    StorageCapacityScoring StorageVersionAPI StrictIPCIDRValidation TaintTolerationComparisonOperators
-    TopologyManagerPolicyAlphaOptions UnknownVersionInteroperabilityProxy UserNamespacesHostNetworkSupport
-    VolumeLimitScaling WindowsCPUAndMemoryAffinity
+    CRIListStreaming CSIVolumeHealth ClientsAllowCBOR ClientsPreferCBOR
+    CloudControllerManagerWatchBasedRoutesReconciliation CloudControllerManagerWebhook ContainerStopSignals
+    CrossNamespaceVolumeDataSource DRAListTypeAttributes DRANodeAllocatableResources DRAResourcePoolStatus
+    DRAWorkloadResourceClaims EventedPLEG GangScheduling GenericWorkload HPAScaleToZero ImageVolumeWithDigest
+    InPlacePodVerticalScalingExclusiveCPUs InPlacePodVerticalScalingExclusiveMemory KubeletInUserNamespace
+    LoggingAlphaOptions ManifestBasedAdmissionControlConfig MemoryQoS MutablePVNodeAffinity
+    PersistentVolumeClaimUnusedSinceTime PodAndContainerStatsFromCRI PodLevelResourceManagers
+    PodLogsQuerySplitStreams PodsAPI QOSReserved ReduceDefaultCrashLoopBackOffDecay RuntimeClassInImageCriApi
+    ShardedListAndWatch StorageCapacityScoring StorageVersionAPI TaintTolerationComparisonOperators
+    TopologyAwareWorkloadScheduling TopologyManagerPolicyAlphaOptions UserNamespacesHostNetworkSupport
+    VolumeLimitScaling WindowsCPUAndMemoryAffinity WorkloadAwarePreemption WorkloadWithJob
 """
 _BETA_OFF: Final = """
-    CRDObservedGenerationTracking ClusterTrustBundle ClusterTrustBundleProjection ConcurrentWatchObjectDecode
-    CoordinatedLeaderElection DeclarativeValidationTakeover LocalStorageCapacityIsolationFSQuotaMonitoring
-    MutatingAdmissionPolicy NodeLogQuery PodCertificateRequest SELinuxMount StorageVersionMigrator
-    WatchCacheInitializationPostStartHook
+    ClusterTrustBundle ClusterTrustBundleProjection ConcurrentWatchObjectDecode CoordinatedLeaderElection
+    DRADeviceTaintRules LocalStorageCapacityIsolationFSQuotaMonitoring MaxUnavailableStatefulSet
+    PodCertificateRequest SELinuxMount SchedulerAsyncAPICalls StorageVersionMigrator
 """
 _BETA_ON: Final = """
-    APIResponseCompression APIServerIdentity AllowParsingUserUIDFromCertAuth
-    AuthorizePodWebsocketUpgradeCreatePermission CPUManagerPolicyBetaOptions CSIServiceAccountTokenSecrets
-    ClearingNominatedNodeNameAfterBinding ContainerCheckpoint ContainerRestartRules ContextualLogging DRAAdminAccess
-    DRAPrioritizedList DRAResourceClaimDeviceStatus DRASchedulerFilterTimeout DeclarativeValidation
-    DeploymentReplicaSetTerminatingReplicas DetectCacheInconsistency DisableCPUQuotaWithExclusiveCPUs EnvFiles
-    ExternalServiceAccountTokenSigner GracefulNodeShutdown GracefulNodeShutdownBasedOnPodPriority
-    HPAConfigurableTolerance HostnameOverride ImageVolume InOrderInformers InOrderInformersBatchProcess
-    InPlacePodLevelResourcesVerticalScaling KubeletCrashLoopBackOffMax KubeletEnsureSecretPulledImages
-    KubeletFineGrainedAuthz KubeletPSI KubeletPodResourcesDynamicResources KubeletPodResourcesGet
+    APIResponseCompression APIServerIdentity AllowParsingUserUIDFromCertAuth AtomicFIFO
+    AuthorizePodWebsocketUpgradeCreatePermission CPUManagerPolicyBetaOptions CRDObservedGenerationTracking
+    ClearingNominatedNodeNameAfterBinding ClientsAllowCARotation ClientsAllowTLSCacheGC ComponentFlagz
+    ComponentStatusz ConstrainedImpersonation ContainerCheckpoint ContainerRestartRules ContextualLogging
+    DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaints DRAExtendedResource DRAPartitionableDevices
+    DRAResourceClaimDeviceStatus DRAResourceClaimGranularStatusAuthorization DRASchedulerFilterTimeout
+    DeclarativeValidationBeta DeploymentReplicaSetTerminatingReplicas DetectCacheInconsistency EnvFiles
+    ExtendWebSocketsToKubelet GracefulNodeShutdown GracefulNodeShutdownBasedOnPodPriority HPAConfigurableTolerance
+    HostnameOverride InOrderInformersBatchProcess InPlacePodLevelResourcesVerticalScaling
+    InPlacePodVerticalScalingInitContainers KubeletCrashLoopBackOffMax KubeletEnsureSecretPulledImages
     KubeletSeparateDiskGC KubeletServiceAccountTokenForCredentialProviders ListFromCacheSnapshot LoggingBetaOptions
-    MatchLabelKeysInPodTopologySpread MatchLabelKeysInPodTopologySpreadSelectorMerge MaxUnavailableStatefulSet
-    MutableCSINodeAllocatableCount NodeDeclaredFeatures NominatedNodeNameForExpectation OpenAPIEnums
-    OpportunisticBatching PodDeletionCost PodLevelResources PodReadyToStartContainersCondition
-    PodTopologyLabelsAdmission
-    PortForwardWebsockets PreventStaticPodAPIReferences ProcMountType ReloadKubeletServerCertificateFile
-    RemoteRequestHeaderUID RotateKubeletServerCertificate SELinuxChangePolicy SELinuxMountReadWriteOncePod
-    SchedulerAsyncAPICalls SchedulerAsyncPreemption SchedulerPopFromBackoffQ ServiceAccountNodeAudienceRestriction
-    SizeBasedListCostEstimate StatefulSetSemanticRevisionComparison StorageVersionHash
-    StructuredAuthenticationConfigurationEgressSelector StructuredAuthenticationConfigurationJWKSMetrics
-    TokenRequestServiceAccountUIDValidation TopologyManagerPolicyBetaOptions TranslateStreamCloseWebsocketRequests
-    UnauthenticatedHTTP2DOSMitigation UserNamespacesSupport WatchList WatchListClient WindowsGracefulNodeShutdown
+    MatchLabelKeysInPodTopologySpread MatchLabelKeysInPodTopologySpreadSelectorMerge
+    MutablePodResourcesForSuspendedJobs MutableSchedulingDirectivesForSuspendedJobs NodeDeclaredFeatures
+    NominatedNodeNameForExpectation OpenAPIEnums OpportunisticBatching PLEGOnDemandRelist PodDeletionCost
+    PodLevelResources PodReadyToStartContainersCondition PodTopologyLabelsAdmission PortForwardWebsockets
+    PreventStaticPodAPIReferences RelaxedServiceNameValidation ReloadKubeletClientCAFile
+    ReloadKubeletServerCertificateFile RemoteRequestHeaderUID ResourceHealthStatus ResourceHealthStatusMessage
+    RestartAllContainersOnContainerExits RotateKubeletServerCertificate SchedulerAsyncPreemption
+    SchedulerPopFromBackoffQ ServiceAccountNodeAudienceRestriction SizeBasedListCostEstimate
+    StaleControllerConsistencyDaemonSet StaleControllerConsistencyJob StaleControllerConsistencyReplicaSet
+    StaleControllerConsistencyStatefulSet StatefulSetSemanticRevisionComparison StorageVersionHash
+    StrictIPCIDRValidation StructuredAuthenticationConfigurationEgressSelector
+    StructuredAuthenticationConfigurationJWKSMetrics TokenRequestServiceAccountUIDValidation
+    TopologyManagerPolicyBetaOptions TranslateStreamCloseWebsocketRequests UnauthenticatedHTTP2DOSMitigation
+    UnknownVersionInteroperabilityProxy UnlockWhileProcessingFIFO WatchCacheInitializationPostStartHook WatchList
+    WatchListClient WindowsGracefulNodeShutdown
 """
-_GA: Final = "CustomCPUCFSQuotaPeriod"
-#: Part of Kubernetes for good: named, they may only be on.
-_LOCKED: Final = """
-    CPUManagerPolicyOptions DynamicResourceAllocation ImageMaximumGCAge InPlacePodVerticalScaling
-    KubeletCgroupDriverFromCRI KubeletTracing MemoryManager NodeSwap PodLifecycleSleepAction
-    PodLifecycleSleepActionAllowZero RecursiveReadOnlyMounts RelaxedEnvironmentVariableValidation SidecarContainers
-    SupplementalGroupsPolicy SystemdWatchdog TopologyManagerPolicyOptions
+#: General or deprecated: the stages say nothing about them.
+_SETTLED_ON: Final = """
+    AllowServiceExternalIPs CustomCPUCFSQuotaPeriod DRAPrioritizedList DisableCPUQuotaWithExclusiveCPUs
+    InformerResourceVersion KubeletPodResourcesListUseActivePods MutatingAdmissionPolicy
+    ServiceCIDRStatusFieldWiping StorageNamespaceIndex
+"""
+_SETTLED_OFF: Final = """
+    AllowDNSOnlyNodeCSR AllowInsecureKubeletCertificateSigningRequests ChangeContainerStatusOnKubeletRestart
+    DeclarativeValidationTakeover KMSv1 KubeletRegistrationGetOnExistsOnly WindowsHostNetwork
+"""
+#: Part of Kubernetes for good, or gone from it: named, they may only be what they are.
+_LOCKED_ON: Final = """
+    APIServerTracing AggregatedDiscoveryRemoveBetaType AnonymousAuthConfigurableEndpoints AnyVolumeDataSource
+    AuthorizeNodeWithSelectors AuthorizeWithSelectors BtreeWatchCache CPUManagerPolicyOptions
+    CRDValidationRatcheting CSIServiceAccountTokenSecrets ConsistentListFromCache CustomResourceFieldSelectors
+    DRAAdminAccess DeclarativeValidation DisableAllocatorDualWrite DisableNodeKubeProxyVersion
+    DynamicResourceAllocation ExecProbeTimeout ExternalServiceAccountTokenSigner ImageMaximumGCAge ImageVolume
+    InOrderInformers InPlacePodVerticalScaling JobBackoffLimitPerIndex JobManagedBy JobPodReplacementPolicy
+    JobSuccessPolicy KubeletCgroupDriverFromCRI KubeletFineGrainedAuthz KubeletPSI
+    KubeletPodResourcesDynamicResources KubeletPodResourcesGet KubeletTracing LogarithmicScaleDown
+    MatchLabelKeysInPodAffinity MultiCIDRServiceAllocator MutableCSINodeAllocatableCount NFTablesProxyMode
+    NodeInclusionPolicyInPodTopologySpread NodeLogQuery NodeSwap OrderedNamespaceDeletion PodLifecycleSleepAction
+    PodLifecycleSleepActionAllowZero PodObservedGenerationTracking PodSchedulingReadiness
+    PreferSameTrafficDistribution ProcMountType RecoverVolumeExpansionFailure RecursiveReadOnlyMounts
+    RelaxedDNSSearchValidation RelaxedEnvironmentVariableValidation ResilientWatchCacheInitialization
+    RetryGenerateName SELinuxChangePolicy SELinuxMountReadWriteOncePod SchedulerQueueingHints
+    SeparateTaintEvictionController ServiceAccountTokenJTI ServiceAccountTokenNodeBinding
+    ServiceAccountTokenNodeBindingValidation ServiceAccountTokenPodNodeInfo SidecarContainers
+    StreamingCollectionEncodingToJSON StreamingCollectionEncodingToProtobuf StructuredAuthenticationConfiguration
+    SupplementalGroupsPolicy SystemdWatchdog TopologyManagerPolicyOptions UserNamespacesSupport
+    VolumeAttributesClass WinDSR WinOverlay
+"""
+_LOCKED_OFF: Final = """
+    AllowOverwriteTerminationGracePeriodSeconds GitRepoVolumeDriver SeparateCacheWatchRPC
 """
 _STAGES: Final[Mapping[str, frozenset[str]]] = {
     "AllAlpha": frozenset(_ALPHA.split()),
     "AllBeta": frozenset(_BETA_OFF.split()) | frozenset(_BETA_ON.split()),
 }
-_LOCKED_ON: Final = frozenset(_LOCKED.split())
+_LOCKED: Final = frozenset(_LOCKED_ON.split()) | frozenset(_LOCKED_OFF.split())
 _DEFAULTS: Final[Mapping[str, bool]] = {
-    **dict.fromkeys([*_STAGES, *_ALPHA.split(), *_BETA_OFF.split()], False),
-    **dict.fromkeys([*_BETA_ON.split(), *_GA.split(), *_LOCKED_ON], True),
+    **dict.fromkeys(
+        [*_STAGES, *_ALPHA.split(), *_BETA_OFF.split(), *_SETTLED_OFF.split(), *_LOCKED_OFF.split()], False
+    ),
+    **dict.fromkeys([*_BETA_ON.split(), *_SETTLED_ON.split(), *_LOCKED_ON.split()], True),
 }
 
 
@@ -96,8 +128,8 @@ class FeatureGates:
         if gate in self.stated:
             return self.stated[gate]
         for stage, gates in _STAGES.items():
-            if gate in gates and self.stated.get(stage):
-                return True
+            if gate in gates and stage in self.stated:
+                return self.stated[stage]
         return _DEFAULTS[gate]
 
     def with_stated(self, stated: Mapping[str, bool]) -> FeatureGates:
@@ -105,6 +137,7 @@ class FeatureGates:
         for gate in sorted(stated):
             if gate not in _DEFAULTS:
                 raise ValueError(f"unrecognized feature gate: {gate}")
-            if gate in _LOCKED_ON and not stated[gate]:
-                raise ValueError(f"cannot set feature gate {gate} to false, feature is locked to true")
+            if gate in _LOCKED and stated[gate] is not _DEFAULTS[gate]:
+                is_, wanted = (str(each).lower() for each in (_DEFAULTS[gate], stated[gate]))
+                raise ValueError(f"cannot set feature gate {gate} to {wanted}, feature is locked to {is_}")
         return FeatureGates({**self.stated, **stated})

@@ -23,6 +23,7 @@ from fairlead.node.configuration.feature_gates import (
 from fairlead.node.configuration.flags import parse_flags
 from fairlead.node.configuration.settings import SETTINGS, WITHOUT_FILE, KubeletConfiguration
 from fairlead.node.configuration.validation import problems
+from fairlead.node.restarts import LONGEST_SECONDS
 
 DEFAULT_EVICTION_HARD: Final[Mapping[str, str]] = {
     "memory.available": "100Mi",
@@ -31,7 +32,6 @@ DEFAULT_EVICTION_HARD: Final[Mapping[str, str]] = {
     "imagefs.available": "15%",
     "imagefs.inodesFree": "5%",
 }
-_LONGEST_RESTART_SECONDS: Final = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,12 @@ class Configured:
     cgroup_version: int = 2
     #: What was said and does nothing.
     warnings: tuple[str, ...] = ()
+
+    @property
+    def longest_back_off(self) -> float:
+        """How long a container that keeps ending waits for its next restart at most, in seconds."""
+        stated = self.configuration.max_container_restart_period
+        return LONGEST_SECONDS if stated is None else stated
 
 
 def configure(
@@ -99,7 +105,7 @@ def _with_defaults(stated: Mapping[str, Any], gates: FeatureGates) -> dict[str, 
     if values["pod_pids_limit"] < 0:
         values["pod_pids_limit"] = -1
     if gates.enabled(CRASH_LOOP_MAX) and values["max_container_restart_period"] is None:
-        values["max_container_restart_period"] = _LONGEST_RESTART_SECONDS
+        values["max_container_restart_period"] = LONGEST_SECONDS
     if gates.enabled(PULLED_SECRET_IMAGES) and not values["image_pull_credentials_verification_policy"]:
         values["image_pull_credentials_verification_policy"] = "NeverVerifyPreloadedImages"
     return values

@@ -20,6 +20,7 @@ from fairlead.scheduler.plugins.dynamic_resources import DynamicResources
 from fairlead.scheduler.plugins.gates import SchedulingGates
 from fairlead.scheduler.plugins.images import ImageLocality
 from fairlead.scheduler.plugins.node.affinity import NodeAffinity
+from fairlead.scheduler.plugins.node.declared_features import NodeDeclaredFeatures
 from fairlead.scheduler.plugins.node.ports import NodePorts
 from fairlead.scheduler.plugins.node.taints import TaintToleration
 from fairlead.scheduler.plugins.node.unschedulable import NodeUnschedulable
@@ -52,6 +53,7 @@ BUILT_IN: Final[tuple[type[AnyPlugin], ...]] = (
     NodeResourcesBalancedAllocation,
     ImageLocality,
     DefaultBinder,
+    NodeDeclaredFeatures,
 )
 #: Plugins of ours that no profile has unless it asks for them.
 OPTIONAL: Final[tuple[type[AnyPlugin], ...]] = (Coscheduling,)
@@ -60,7 +62,6 @@ OPTIONAL: Final[tuple[type[AnyPlugin], ...]] = (Coscheduling,)
 NAMES_ALONE: Final[Mapping[str, type[Arguments]]] = {
     "PrioritySort": Arguments,
     "NodeName": Arguments,
-    "NodeDeclaredFeatures": Arguments,
     "GangScheduling": Arguments,
 }
 #: The default profile, with the weights that are not 1.
