@@ -55,9 +55,6 @@ def capture(kubeconfig: Path | None, context: str, file: Path | None, prometheus
     with explained():
         if file is None:
             counts = run(_written(access, sys.stdout.buffer, source))
-        elif file.exists() and not file.is_file():  # /dev/null stays what it is
-            with file.open("wb") as out:
-                counts = run(_written(access, out, source))
         else:
             with written_whole(file) as out:
                 counts = run(_written(access, out, source))
