@@ -127,6 +127,12 @@ def test_an_object_that_cannot_be_stored_is_told_with_the_line_where_it_begins(
     assert f"{path}, line {line}: Pod default/broken cannot be stored: spec.containers" in found.output
 
 
+def test_more_nodes_than_anybody_has_are_refused() -> None:
+    for command in ("up", "simulate"):
+        found = invoke(command, "--nodes", "99999999999999999999")
+        assert (found.exit_code, "0<=x<=100000" in found.output) == (2, True), found.output
+
+
 def test_a_kubeconfig_is_not_written_over_a_file_of_another_kind(tmp_path: Path) -> None:
     path = tmp_path / "pod.yaml"
     path.write_text(POD)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -13,10 +13,17 @@ from fairlead.compose import EVICT_FIRST, REFUSE
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+#: Twenty times what Kubernetes is made for; a typing error would otherwise fill the memory.
+MOST_NODES: Final = 100_000
+
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 _OPTIONS = (
-    click.option("--nodes", type=click.IntRange(0), help="How many simulated nodes.  [default: 3, or those of a dump]"),
+    click.option(
+        "--nodes",
+        type=click.IntRange(0, MOST_NODES),
+        help="How many simulated nodes.  [default: 3, or those of a dump]",
+    ),
     click.option("--node-cpu", default="4", show_default=True, metavar="QUANTITY", help="CPU of each."),
     click.option("--node-memory", default="16Gi", show_default=True, metavar="QUANTITY", help="Memory of each."),
     click.option(
