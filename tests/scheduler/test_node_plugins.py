@@ -8,6 +8,7 @@ import pytest
 
 from fairlead.api.claims import PersistentVolume, PersistentVolumeClaim, StorageClass
 from fairlead.api.encoded import encoded
+from fairlead.api.node_affinity import meets_required, required_test
 from fairlead.api.scheduling import Node, Pod
 from fairlead.scheduler.cluster_events import node_changed
 from fairlead.scheduler.configuration import load
@@ -70,6 +71,20 @@ def test_a_pod_goes_to_nodes_that_declare_what_it_needs() -> None:
     assert EventKind.NODE_FEATURES in node_changed(node("new"), new).kinds
 
 
+@pytest.mark.parametrize("values", [["no label"], ["red", "no label"]])
+@pytest.mark.parametrize("operator", ["In", "NotIn"])
+def test_a_term_with_a_value_that_no_label_has_matches_nothing(operator: str, values: list[str]) -> None:
+    """A pod may have it from a release that let it in."""
+    term = {"matchExpressions": [{"key": "team", "operator": operator, "values": values}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    subject = pod(affinity={"nodeAffinity": required})
+    red, blue = node("red", labels={"team": "red"}), node("blue", labels={"team": "blue"})
+    assert Cluster(red, blue).feasible(subject) == set()
+    affinity = Cluster().requirements(subject).node_affinity
+    assert not meets_required({}, affinity, {"team": "red"}, "red")
+    assert not required_test({}, affinity)({"team": "blue"}, "blue")
+
+
 def test_each_unwelcoming_taint_costs_score() -> None:
     cluster = Cluster(
         node("none"),
@@ -99,7 +114,13 @@ def test_required_affinity_matches_labels(operator: str, values: list[str] | Non
 
 @pytest.mark.parametrize(
     ("operator", "bound", "feasible"),
-    [("Gt", "8", {"n2"}), ("Lt", "16", {"n1"}), ("Gt", "many", set()), ("Lt", "+16", {"n1"})],
+    [
+        ("Gt", "8", {"n2"}),
+        ("Lt", "16", {"n1"}),
+        ("Gt", "many", set()),
+        ("Lt", "+16", set()),  # no label has such a value
+        ("Gt", "-1", set()),
+    ],
 )
 def test_affinity_compares_whole_numbers(operator: str, bound: str, feasible: set[str]) -> None:
     cores = {"n1": "8", "n2": "16", "n3": "many", "n4": "1_0"}

@@ -367,6 +367,7 @@ def test_all_containers_run_anew_when_one_ends_as_its_rule_says() -> None:
     assert condition["reason"] == "RestartAllContainersStarted"
     assert condition["message"] == "container exited with restart policy rule"
     assert world.container("trigger")["state"]["terminated"]["exitCode"] == 42
+    world.look(63)
 
     world.look(65)
     world.look(65)

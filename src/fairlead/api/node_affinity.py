@@ -13,6 +13,7 @@ import msgspec
 
 from fairlead.api.labels import OPERATORS, has_all
 from fairlead.api.meta import WrittenView
+from fairlead.api.names import label_value
 
 NAME_FIELD: Final = "metadata.name"
 
@@ -84,7 +85,7 @@ def required_test(selector: Mapping[str, str], affinity: NodeAffinity | None) ->
 
 
 def matches_term(term: NodeSelectorTerm, labels: Mapping[str, str], name: str) -> bool:
-    if not term.match_expressions and not term.match_fields:
+    if not makes_sense(term):
         return False
     return all(
         _test(requirement, requirement.values or ())(labels.get(requirement.key))
@@ -92,8 +93,16 @@ def matches_term(term: NodeSelectorTerm, labels: Mapping[str, str], name: str) -
     ) and all(field_test(requirement)(name) for requirement in term.match_fields or ())
 
 
-def _term_test(term: NodeSelectorTerm) -> NodeTest:
+def makes_sense(term: NodeSelectorTerm) -> bool:
+    """Whether it says anything, and no value that a label cannot have, as what was stored long ago may."""
     if not term.match_expressions and not term.match_fields:
+        return False
+    values = (value for requirement in term.match_expressions or () for value in requirement.values or ())
+    return not any(map(label_value, values))
+
+
+def _term_test(term: NodeSelectorTerm) -> NodeTest:
+    if not makes_sense(term):
         return lambda labels, name: False
     by_label = [(requirement.key, label_test(requirement)) for requirement in term.match_expressions or ()]
     by_field = [field_test(requirement) for requirement in term.match_fields or ()]
@@ -119,7 +128,7 @@ def field_test(requirement: NodeSelectorRequirement) -> LabelTest:
     """Fields know two operators and one value; the only field of a node is its name."""
     if requirement.operator not in ("In", "NotIn") or len(requirement.values or ()) != 1:
         return _never
-    test = label_test(requirement)
+    test = _test(requirement, requirement.values or ())
     return test if requirement.key == NAME_FIELD else lambda _: test("")
 
 

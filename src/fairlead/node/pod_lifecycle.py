@@ -270,6 +270,8 @@ class PodRun:
             if self._restarting_since is not None:
                 self._restart_all(containers, sync, self._restarting_since)
             containers.is_restarting = self._restarting_since is not None
+            if self._resize is not None:
+                containers.resize_conditions = self._resize.conditions()
         wants = not self._is_over and wants_resize(containers)
         self._has_changed |= sync.has_changed or self._is_ending
         if not self._has_changed and self.reported_version != pod.metadata.resource_version:
@@ -366,16 +368,13 @@ class PodRun:
         self._advance(containers, sync)
         if self._resize is not None:
             self._resize.finish(containers, sync)
-            containers.resize_conditions = self._resize.conditions()
         if sync.restarts_all and not sync.is_starting:
             self._restarting_since = sync.now
+            self._notes += _killing(_running(containers, with_ephemeral=False), "killing")
 
     def _restart_all(self, containers: Containers, sync: ContainerSync, since: float) -> None:
         """Kill all but ephemeral containers, without their hooks, and a moment later let the pod run anew."""
-        own = {container.name for container, _ in (*containers.init, *containers.main)}
-        running = [entry for entry in _running(containers) if entry[0].name in own]
-        if running and since == sync.now:
-            self._notes += _killing(running, "killing")
+        running = _running(containers, with_ephemeral=False)
         ends_at = self._end(sync.pod, running, since, LEAST_STOP_SECONDS, sync.now, has_hook=False)
         if sync.now < ends_at:
             sync.wake(ends_at)
@@ -471,9 +470,11 @@ class PodRun:
         return True
 
 
-def _running(containers: Containers) -> list[_Entry]:
+def _running(containers: Containers, *, with_ephemeral: bool = True) -> list[_Entry]:
     entries = [(*entry, True) for entry in containers.init]
-    entries += [(*entry, False) for entry in (*containers.main, *containers.ephemeral)]
+    entries += [(*entry, False) for entry in containers.main]
+    if with_ephemeral:
+        entries += [(*entry, False) for entry in containers.ephemeral]
     return [entry for entry in entries if isinstance(entry[1].state, RunningState)]
 
 

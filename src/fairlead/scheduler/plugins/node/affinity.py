@@ -18,6 +18,7 @@ from fairlead.api.node_affinity import (
     NodeSelectorTerm,
     field_test,
     label_test,
+    makes_sense,
     matches_term,
     meets_required,
     required_terms,
@@ -150,7 +151,7 @@ def any_term(terms: Sequence[NodeSelectorTerm], snapshot: Snapshot, rows: Rows) 
 
 
 def _term_mask(term: NodeSelectorTerm, snapshot: Snapshot, rows: Rows) -> Mask:
-    mask = np.full(len(rows), bool(term.match_expressions or term.match_fields))
+    mask = np.full(len(rows), makes_sense(term))
     for requirement in term.match_expressions or ():
         if not mask.any():
             break
