@@ -47,7 +47,7 @@ def _commands() -> list[str]:
     for name in main.list_commands(context):
         command = main.get_command(context, name)
         assert command is not None
-        lines += _help(command, click.Context(command, parent=context, info_name=name))
+        lines += _help(command, click.Context(command, parent=context, info_name=name, **command.context_settings))
     return lines
 
 
@@ -56,7 +56,7 @@ def _help(command: click.Command, context: click.Context) -> list[str]:
     lines = [f"### {context.command_path}", "", "```", command.get_help(context).strip(), "```", ""]
     if isinstance(command, click.Group):
         for name, inner in command.commands.items():
-            lines += _help(inner, click.Context(inner, parent=context, info_name=name))
+            lines += _help(inner, click.Context(inner, parent=context, info_name=name, **inner.context_settings))
     return lines
 
 
