@@ -58,7 +58,7 @@ class Measurer:
         self.last: NodeMeasurements | None = None
 
     async def run(self) -> None:
-        """Walk folders when somebody asks for it, as each look of the node does, or nobody has for long; until cancelled.
+        """Walk folders when somebody asks, as each look of the node does, or nobody has for long; until cancelled.
 
         Whoever wants to know what was found calls `measure`.
         """
