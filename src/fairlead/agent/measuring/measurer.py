@@ -58,7 +58,10 @@ class Measurer:
         self.last: NodeMeasurements | None = None
 
     async def run(self) -> None:
-        """Walk folders, until cancelled; whoever wants to know calls `measure`."""
+        """Walk folders when somebody asks, as each look of the node does, or nobody has for long; until cancelled.
+
+        Whoever wants to know what was found calls `measure`.
+        """
         while True:
             self._wanted.clear()
             waiting, self._waiting = self._waiting, []
@@ -68,7 +71,7 @@ class Measurer:
                 if not each.done():
                     each.set_result(None)
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._seconds):
+                async with asyncio.timeout(2 * self._seconds):
                     await self._wanted.wait()
 
     async def walk(self, seconds: float) -> None:
