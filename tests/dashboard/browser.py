@@ -158,6 +158,6 @@ async def _port(process: asyncio.subprocess.Process, folder: Path) -> int:
     """Where it listens, which it writes into its profile."""
     while True:
         assert process.returncode is None, "the browser ended at once"
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError, IndexError):  # not there, or not written yet
             return int((folder / "DevToolsActivePort").read_text().split()[0])
         await asyncio.sleep(0.05)

@@ -477,6 +477,21 @@ def test_a_node_that_was_taken_for_lost_says_that_it_is_there_and_its_pods_are_r
     run_virtual(main())
 
 
+def test_somebody_may_say_that_a_simulated_pod_is_unready() -> None:
+    """S3-100, S3-104: until then it is ready."""
+
+    async def check(api: UserApi, informers: Informers) -> None:
+        await api.create(PODS, pod("p"), "default")
+        await asyncio.sleep(10)
+        said = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
+        await api.patch(PODS, "p", "default", said, PatchType.STRATEGIC, subresource="status")
+        await asyncio.sleep(60)
+        conditions = (await api.get(PODS, "p", "default")).obj()["status"]["conditions"]
+        assert [each["status"] for each in conditions if each["type"] == "Ready"] == ["False"]
+
+    simulated(1, check)
+
+
 def test_pods_are_ready_again_when_their_node_is_back_in_time() -> None:
     """As a what-if's `recoverNode`: 50 s of silence made them unready, and nobody has driven them away yet."""
 

@@ -111,6 +111,7 @@ class PodRun:
         "_restarting_since",
         "_runtime",
         "address",
+        "corrects_until",
         "deleted_at",
         "key",
         "kill",
@@ -134,6 +135,8 @@ class PodRun:
         self.kill: PodKill | None = None
         self.address = address
         self.key = pod.metadata.key
+        #: Until when it puts right what others say of its readiness (NeedToReconcilePodReadiness).
+        self.corrects_until = 0.0
         #: The pod's resourceVersion after our last status update.
         self.reported_version = ""
         self.needs = needs_of(pod)
@@ -274,7 +277,7 @@ class PodRun:
                 containers.resize_conditions = self._resize.conditions()
         wants = not self._is_over and wants_resize(containers)
         self._has_changed |= sync.has_changed or self._is_ending
-        if not self._has_changed and self.reported_version != pod.metadata.resource_version:
+        if not self._has_changed and (pod.spec.raw_readiness_gates or now < self.corrects_until):
             self._has_changed = is_readiness_outdated(pod, containers)
         if not self._has_changed:
             return PodStep(wants_resize=wants, wake_at=sync.wake_at)

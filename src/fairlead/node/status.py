@@ -237,9 +237,7 @@ def _gated(pod: Pod, containers_ready: _Verdict) -> _Verdict:
 
 def is_readiness_outdated(pod: Pod, containers: Containers) -> bool:
     """Whether somebody else has said that the pod is ready, or is not; or has set a condition that a readiness gate
-    names (NeedToReconcilePodReadiness).
-
-    A node controller does so for the pods of a node that it takes for lost.
+    names.
     """
     shown = next((condition for condition in pod.status.conditions if condition.type == "Ready"), None)
     if shown is None:

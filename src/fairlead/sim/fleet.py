@@ -54,6 +54,9 @@ from fairlead.sim.usage.profiles import Profiles
 
 #: How many pods the fleet works on at once.
 WORKERS = 64
+#: How long after a node was taken for lost its pods may be said to be unready. At other times that is believed, unlike
+#: by a kubelet: so tests have simulated pods as they want them.
+CORRECTING_SECONDS = 300.0
 #: The kubelet's --event-qps and --event-burst, for the fleet as a whole.
 EVENTS_PER_SECOND, EVENT_BURST = 50.0, 100.0
 
@@ -126,6 +129,7 @@ class Fleet:
         self._resizes = PendingResizes(self._resize_terms)
         self._config_sources = ConfigSources(as_node, informers, self._queue.add, assumed_sources)
         self._nodes = informers.of(NODES, Node)
+        self._corrects_until: dict[str, float] = {}  # by node
         #: Set once every node is there and Ready.
         self.registered = asyncio.Event()
 
@@ -171,21 +175,34 @@ class Fleet:
             if allocation.allocatable != allocatable:
                 allocation.allocatable = allocatable
                 self._retry_resizes(name)
-            if self._kubelets.put_node(new, old) or (self._leases and new.ready_status == "Unknown"):
+            is_doubted = self._leases is not None and new.ready_status == "Unknown"
+            if self._kubelets.put_node(new, old) or is_doubted:
                 self._registration.adopt(name)
+            if is_doubted:
+                self._correct_pods(name)
         elif is_simulated(new):
             self._take(name, allocatable)
             self._kubelets.put_node(new, None)
             self._registration.adopt(name)
+            if new.ready_status == "Unknown":
+                self._correct_pods(name)
             for pod in self._pods:
                 if pod.spec.node_name == name:
                     self._queue.add(pod.metadata.key)
         if name in self._allocations:
             self.machines.put_node(new)
 
+    def _correct_pods(self, node: str) -> None:
+        """The node was taken for lost, and so its pods for unready, or will be in a moment."""
+        self._corrects_until[node] = now() + CORRECTING_SECONDS
+        for uid in self._allocations[node].held:
+            if (run := self._runs.get(uid)) is not None:
+                self._queue.add(run.key)
+
     def _give_up(self, name: str) -> None:
         """Act no longer for a node that is gone, or off; if it comes back it is taken up as a new one."""
         self._allocations.pop(name, None)
+        self._corrects_until.pop(name, None)
         self.machines.remove_node(name)
         self._kubelets.forget(name)
         self._resizes.forget(name)
@@ -244,6 +261,7 @@ class Fleet:
             return
         moment = now()
         run = self._run(pod, moment)
+        run.corrects_until = self._corrects_until.get(pod.spec.node_name, 0.0)
         if not pod.is_finished and run.deleted_at is None and await self._refused(pod, run):
             return
         found = await self._config_sources.found(pod, run.needs) if run.deleted_at is None else NOTHING

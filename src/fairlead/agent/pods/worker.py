@@ -195,6 +195,7 @@ class PodWorker:
         run = self._runs.get(uid)
         if run is None:
             run = PodRun(self._runtime, pod, 0, moment, self._place.configured.longest_back_off)
+            run.corrects_until = math.inf
             if run.has_sandbox and self._place.runtime.has_sandbox(uid):  # an earlier agent made it
                 await self._make_again(real)
             self._runs[uid] = run
