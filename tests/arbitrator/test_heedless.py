@@ -145,7 +145,7 @@ def _stories(draw: st.DrawFn) -> Story:
     )
 
 
-@settings(max_examples=examples(6), suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(3), suppress_health_check=[HealthCheck.too_slow])
 @given(_stories())
 def test_evictions_are_bounded_by_whom_they_help_and_each_has_its_notice(story: Story) -> None:
     async def act(world: World, record: Record) -> None:
