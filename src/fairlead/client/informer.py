@@ -47,6 +47,10 @@ class Index(Generic[T]):
         """The values that there are."""
         return iter(self._members)
 
+    def first(self, value: str) -> T | None:
+        """Any one of them, however many there are."""
+        return next(iter(self._members.get(value, {}).values()), None)
+
     def count(self, value: str) -> int:
         return len(self._members.get(value, ()))
 

@@ -174,11 +174,16 @@ def _like_others(provisioner: str, node: Node | None, world: World) -> Obj | Non
     """The node affinity of a volume by the labels by which others of its provisioner are tied to nodes or zones."""
     if node is None:
         return None
-    others = (volume for volume in world.of(VOLUMES) if volume.metadata.annotations.get(PROVISIONED_BY) == provisioner)
-    keys = next((keys for volume in others if (keys := _topology_keys(volume))), [])
-    labels = node.metadata.labels
+    other = world.of(VOLUMES).index("tied", _tied_by).first(provisioner)
+    keys, labels = _topology_keys(other) if other is not None else [], node.metadata.labels
     expressions = [{"key": key, "operator": "In", "values": [labels[key]]} for key in keys if key in labels]
     return {"required": {"nodeSelectorTerms": [{"matchExpressions": expressions}]}} if expressions else None
+
+
+def _tied_by(volume: PersistentVolume) -> tuple[str, ...]:
+    """The provisioner of a volume that is tied to nodes or zones."""
+    provisioner = volume.metadata.annotations.get(PROVISIONED_BY)
+    return (provisioner,) if provisioner is not None and _topology_keys(volume) else ()
 
 
 def _topology_keys(volume: PersistentVolume) -> list[str]:
