@@ -67,9 +67,7 @@ class ExtenderCycle:
     async def _post_filter(self, queued: QueuedPod, runtime: ProfileRuntime, found: Diagnosis) -> Nominate | NoRoom:
         """As the profile does it, but extenders have to agree to the victims of DefaultPreemption."""
         results = PostFilterResults(found)
-        for plugin in runtime.profile.post_filters:
-            if results.is_final:
-                break
+        for plugin in results.still_asked(runtime.profile.post_filters):
             if isinstance(plugin, DefaultPreemption):
                 results.add(await self._preempt(queued, runtime.preemptor, found, plugin.enough))
             else:
