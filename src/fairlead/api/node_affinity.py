@@ -85,12 +85,14 @@ def required_test(selector: Mapping[str, str], affinity: NodeAffinity | None) ->
 
 
 def matches_term(term: NodeSelectorTerm, labels: Mapping[str, str], name: str) -> bool:
-    if not makes_sense(term):
-        return False
-    return all(
-        _test(requirement, requirement.values or ())(labels.get(requirement.key))
-        for requirement in term.match_expressions or ()
-    ) and all(field_test(requirement)(name) for requirement in term.match_fields or ())
+    return (
+        all(
+            _test(requirement, requirement.values or ())(labels.get(requirement.key))
+            for requirement in term.match_expressions or ()
+        )
+        and all(field_test(requirement)(name) for requirement in term.match_fields or ())
+        and makes_sense(term)  # last: it looks at every value, and is asked at every change of a node
+    )
 
 
 def makes_sense(term: NodeSelectorTerm) -> bool:
