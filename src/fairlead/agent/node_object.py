@@ -111,7 +111,7 @@ class NodeObject:
             except TimeoutError:
                 pass
             self._look.clear()
-            if self._is_overtaken():
+            if self._take_conditions():
                 shown = self._news(self._conditions, self._allocatable)
             status = self._status(self._health())
             news = self._news(status["conditions"], status["allocatable"])
@@ -128,8 +128,10 @@ class NodeObject:
         written = await self._api.patch(NODES, name, "", {"status": status}, subresource="status")
         self._written = int(written.view(Versioned).metadata.resource_version)
 
-    def _is_overtaken(self) -> bool:
-        """Whether others have written conditions since: a node controller that takes the node for lost says so."""
+    def _take_conditions(self) -> bool:
+        """Go on from the conditions that others have written since, as a node controller that takes the node for lost;
+        whether any have.
+        """
         node = self._registered()
         if node is None or int(node.metadata.resource_version) <= self._written:
             return False
