@@ -13,7 +13,7 @@ from fairlead.api.objects import Obj
 from fairlead.api.references import Reference
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import WRITE, Api, PatchType, WriteOptions
-from fairlead.client.events import LONGEST_QUEUE, EventRecorder, Recorder, SeriesRecorder
+from fairlead.client.events import LONGEST_QUEUE, EventRecorder, Recorder, SeriesRecorder, telling_only
 from fairlead.runtime.loops import run_virtual
 
 POD = Reference(kind="Pod", api_version="v1", namespace="n", name="p", uid="u")
@@ -176,3 +176,14 @@ def test_a_series_that_goes_on_is_written_every_half_hour_also_after_a_long_sile
 
     record(SeriesRecorder, say, events)
     assert counts[1:] == [2] * 12 + [14] * 7
+
+
+def test_in_a_run_whose_events_are_read_for_some_reasons_only_those_are_written() -> None:
+    async def say(recorder: Recorder) -> None:
+        recorder.event(POD, NORMAL, "Pulled", "image is here")
+        recorder.event(POD, NORMAL, "Preempted", "by q")
+
+    for kind in (EventRecorder, SeriesRecorder):
+        with telling_only({"Preempted"}):
+            assert [message for message, _ in record(kind, say).told] == ["by q"]
+        assert len(record(kind, say).told) == 2

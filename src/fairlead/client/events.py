@@ -14,7 +14,9 @@ import asyncio
 import logging
 import zlib
 from collections import OrderedDict, deque
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 import msgspec
@@ -50,6 +52,22 @@ ROUNDS_PER_REFRESH = 5  # every half hour
 
 log = logging.getLogger(__name__)
 
+#: The reasons whose events are told; None: all are.
+_told: ContextVar[frozenset[str] | None] = ContextVar("told reasons", default=None)
+
+
+@contextmanager
+def telling_only(reasons: Iterable[str]) -> Iterator[None]:
+    """Recorders made while the block runs tell the events of these reasons alone.
+
+    For a run whose other events nobody can read: they are half of all that is written about a pod.
+    """
+    token = _told.set(frozenset(reasons))
+    try:
+        yield
+    finally:
+        _told.reset(token)
+
 
 class EventRecord(msgspec.Struct, frozen=True):  # made at every event, five times as fast as a frozen dataclass
     """One thing to tell, as it was when it happened."""
@@ -77,6 +95,7 @@ class Recorder:
     def __init__(self, api: Api, component: str, *, host: str = "") -> None:
         self._api, self._component, self._host = api, component, host
         self._names = _Names(component)
+        self._told = _told.get()
         self._queue: deque[EventRecord] = deque()
         self._dropped = 0
         self._ready = asyncio.Event()
@@ -100,6 +119,8 @@ class Recorder:
 
         `component` and `host` may speak in the recorder's place.
         """
+        if self._told is not None and reason not in self._told:
+            return
         regarding, about = _as_reference(obj), None if related is None else _as_reference(related)
         if self._is_counted(regarding, about, type_, reason, action):
             return

@@ -16,9 +16,9 @@ from fairlead.api.verbs import Api, EventType, WatchQuery
 from fairlead.sim.pod_workloads import Workloads
 
 _QUOTA: Final = re.compile(r"exceeded quota: ([^,]+)(?:, requested: (\S+), used: )?|failed quota: ([^:]+):")
-#: Reasons that say who did it: the scheduler's, the arbitrator's.
-_BY: Final = ("Preempted", "Reclaimed")
 FAILED_CREATE: Final = "FailedCreate"
+#: All that is read; the first two say who did it: the scheduler's, the arbitrator's.
+READ_REASONS: Final = ("Preempted", "Reclaimed", FAILED_CREATE)
 
 
 class Ref(View):
@@ -54,7 +54,7 @@ class Attribution:
     async def run(self, api: Api) -> None:
         """Listen until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for reason in (*_BY, FAILED_CREATE):
+            for reason in READ_REASONS:
                 group.create_task(self._listen(api, reason))
 
     async def _listen(self, api: Api, reason: str) -> None:

@@ -85,7 +85,6 @@ class Fleet:
         overuse: OveruseHooks = OveruseHooks(),
         assumed_sources: Collection[str] = (),
         heartbeats: bool = True,
-        events: bool = True,
     ) -> None:
         """`api` is for what is no node's to write; `as_node` is that of the node of a name.
 
@@ -103,7 +102,7 @@ class Fleet:
         self._registration = Registration(api, as_node, switched_on, self._leases, self._kubelets)
         for name, node in self._registration.manifests.items():
             self._take(name, _allocatable(node))
-        self._events = NodeEvents(api, as_node) if events else None
+        self._events = NodeEvents(api, as_node)
         self._event_limit = TokenBucket(EVENTS_PER_SECOND, EVENT_BURST, monotonic())
         self._queue: WorkQueue[str] = WorkQueue()
         self._runs: dict[str, PodRun] = {}  # by uid
@@ -149,8 +148,7 @@ class Fleet:
             group.create_task(self.machines.run(), name="node machines")
             if self._leases:
                 group.create_task(self._leases.run(), name="node leases")
-            if self._events:
-                group.create_task(self._events.run(), name="node events")
+            group.create_task(self._events.run(), name="node events")
 
     async def ready(self) -> None:
         """Return once every node is there and Ready."""
@@ -212,13 +210,13 @@ class Fleet:
         if old is None or new is None or old.spec.unschedulable == new.spec.unschedulable:
             return
         name = new.metadata.name
-        if self._events and name in self._allocations:
+        if name in self._allocations:
             reason = "NodeNotSchedulable" if new.spec.unschedulable else "NodeSchedulable"
             self._events.of_node(new, NORMAL, reason, f"Node {name} status is now: {reason}")
 
     def _record_of_node(self, node: Node, event: NodeEvent) -> None:
         """Record all warnings, and normal events as far as the kubelet's rate limit allows."""
-        if self._events and (event.type != NORMAL or self._event_limit.take(monotonic(), 1)):
+        if event.type != NORMAL or self._event_limit.take(monotonic(), 1):
             self._events.of_node(node, event.type, event.reason, event.message)
 
     # -- pods
@@ -295,7 +293,7 @@ class Fleet:
             if uid != pod.metadata.uid:
                 self._queue.add(found.metadata.key)
         self._make_room(pod, decided.preempted)
-        for event in decided.events if self._events else ():
+        for event in decided.events:
             about = pods[event.pod["metadata"]["uid"]][0]
             self._record(about, [Note(event.type, event.reason, event.message)])
         return pod.metadata.uid in decided.held
@@ -341,9 +339,8 @@ class Fleet:
             allocation.hold(uid, held, host_ports_of(pod))
             self._make_room(pod, admission.preempted)
             return self._waits_for_room(pod)
-        if self._events:
-            evidence = self.machines.pressure(pod.spec.node_name) if refusal.reason == EVICTED else {}
-            self._events.of_pod(pod, WARNING, refusal.reason, refusal.message, evidence)
+        evidence = self.machines.pressure(pod.spec.node_name) if refusal.reason == EVICTED else {}
+        self._events.of_pod(pod, WARNING, refusal.reason, refusal.message, evidence)
         await self._report(pod, run, refusal.status() | {"startTime": timestamp()})
         return True
 
@@ -364,8 +361,7 @@ class Fleet:
             run = self._run(doomed, moment)
             run.kill = run.kill or kill_for_critical(doomed, moment)
             self._awaited.setdefault(meta["uid"], set()).add(pod.metadata.key)
-            if self._events:
-                self._events.of_pod(doomed, WARNING, PREEMPTING, MESSAGE)
+            self._events.of_pod(doomed, WARNING, PREEMPTING, MESSAGE)
             self._queue.add(doomed.metadata.key)
 
     def _claim_capacity(self, key: str) -> int | None:
@@ -384,9 +380,8 @@ class Fleet:
             return
         stop_seconds = stop_timeout(eviction.grace_seconds)
         run.kill = PodKill(eviction.status(), eviction.condition(), stop_seconds, moment)
-        if self._events:
-            annotations = {**(eviction.annotations or {}), **evidence}
-            self._events.of_pod(pod, WARNING, EVICTED, eviction.message, annotations)
+        annotations = {**(eviction.annotations or {}), **evidence}
+        self._events.of_pod(pod, WARNING, EVICTED, eviction.message, annotations)
         self._queue.add(pod.metadata.key)
 
     def look_again(self, key: str) -> None:
@@ -406,7 +401,7 @@ class Fleet:
 
     def _record(self, pod: Pod, notes: list[Note]) -> None:
         """Record all warnings, and normal events as far as the kubelet's rate limit allows (S0-77)."""
-        if not notes or self._events is None:
+        if not notes:
             return
         is_within_limit = self._event_limit.take(monotonic(), sum(note.type == NORMAL for note in notes))
         for note in notes:

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fairlead.api.builtin import RESOURCE_QUOTAS
+from fairlead.client.events import telling_only
 from fairlead.compose import Settings
 from fairlead.runtime import rng
 from fairlead.runtime.clock import now
 from fairlead.runtime.loops import run_virtual
 from fairlead.runtime.memory import keeping_loaded
-from fairlead.sim.attribution import Attribution
+from fairlead.sim.attribution import READ_REASONS, Attribution
 from fairlead.sim.costs import NodeCosts
 from fairlead.sim.fairness_record import FairnessRecord
 from fairlead.sim.histories import PodHistories
@@ -65,9 +66,10 @@ async def _play(scene: Scene, change: Change, progress: OnArrival) -> Outcome:
     settings = scene.settings
     if change.scheduler is not None:
         settings = replace(settings, scheduling=change.scheduler)
-    async with recorded(settings) as run:
-        with keeping_loaded():
-            return await _watched(run, scene, change, progress)
+    with telling_only(READ_REASONS):
+        async with recorded(settings) as run:
+            with keeping_loaded():
+                return await _watched(run, scene, change, progress)
 
 
 async def _watched(run: RecordedRun, scene: Scene, change: Change, progress: OnArrival) -> Outcome:

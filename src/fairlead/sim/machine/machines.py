@@ -92,7 +92,7 @@ class Machines:
         self,
         as_node: Callable[[str], Api],
         effects: PodEffects,
-        events: NodeEvents | None,
+        events: NodeEvents,
         profiles: Profiles,
         configured: Callable[[Node], Configured],
         find: Callable[[str], Pod | None],
@@ -291,7 +291,7 @@ class Machines:
             return usage
         if known is not None and known[2] == usage:
             usage = known[2]
-        elif self._events and (known is None or known[2].problems != usage.problems):
+        elif known is None or known[2].problems != usage.problems:
             for problem in usage.problems:
                 self._events.of_pod(pod, WARNING, INVALID_USAGE, problem)
         self._usages[uid] = (version, profile, usage)
@@ -320,9 +320,8 @@ class Machines:
         assert entry.machine is not None
         usage = node_usage(entry.node)
         entry.machine.declare(usage, now())
-        if self._events:
-            for problem in usage.problems:
-                self._events.of_node(entry.node, WARNING, INVALID_USAGE, problem)
+        for problem in usage.problems:
+            self._events.of_node(entry.node, WARNING, INVALID_USAGE, problem)
 
     def _enter(self, entry: _NodeEntry, machine: SimulatedMachine, pod: Pod, run: PodRun, moment: float) -> bool:
         """Tell the machine what runs of the pod now; returns whether that is news."""
@@ -402,8 +401,6 @@ class Machines:
 
     def _tell_kill(self, entry: _NodeEntry, kill: OomKill) -> None:
         """Of a cgroup without memory a kubelet says nothing; then nobody could tell who else was there."""
-        if self._events is None:
-            return
         scores = {OOM_SCORES: annotation(kill.scores)}
         if not kill.scores.cgroup:
             if not entry.warnings.may_warn(now()):
@@ -416,7 +413,7 @@ class Machines:
 
     def _act(self, entry: _NodeEntry, outcome: PassOutcome) -> None:
         assert entry.machine is not None
-        if outcome.starved_resource and self._events and entry.warnings.may_warn(now()):
+        if outcome.starved_resource and entry.warnings.may_warn(now()):
             message = attempting_to_reclaim(outcome.starved_resource)
             self._events.of_node(entry.node, WARNING, THRESHOLD_MET, message)
         for eviction in outcome.evictions:
@@ -437,10 +434,8 @@ class Machines:
         conditions, events = node_conditions(before, NodeHealth(pressures), timestamp())
         await api.patch(NODES, name, "", {"status": {"conditions": conditions}}, subresource="status")
         entry.shown = pressures
-        if self._events:
-            for reason in events:
-                message = f"Node {name} status is now: {reason}"
-                self._events.of_node(entry.node, NORMAL, reason, message)
+        for reason in events:
+            self._events.of_node(entry.node, NORMAL, reason, f"Node {name} status is now: {reason}")
 
 
 def _throttled(machine: SimulatedMachine, pod: MachinePod) -> tuple[Throttled, ...]:
