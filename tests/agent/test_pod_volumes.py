@@ -10,10 +10,13 @@ import pytest
 
 from fairlead.agent import linux
 from fairlead.agent.pods import worker
+from fairlead.agent.pods.sources import Sources
 from fairlead.agent.volumes.payload import Owner, PayloadFile, write_payload
 from fairlead.agent.volumes.subpaths import OutsideOfVolume, mount_subpath
 from fairlead.api.builtin import CONFIG_MAPS, PODS, SECRETS
 from fairlead.api.objects import Obj
+from fairlead.compose import restored
+from fairlead.runtime.loops import run_virtual
 from tests.agent.folder_images import FolderImage
 from tests.agent.machine import in_loop, real_containers
 from tests.agent.oci_node import NODE, is_phase, is_running, manifest, real_node, state
@@ -220,6 +223,39 @@ def test_a_symlink_does_not_lead_a_subpath_out_of_its_volume(tmp_path: Path) -> 
     mount_subpath(volume, "new/folder", target)
     linux.unmount(target)
     assert (volume / "new/folder").is_dir()
+
+
+def test_what_many_pods_refer_to_is_read_once_a_round() -> None:
+    async def main() -> None:
+        shared = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "cm", "namespace": "default"}}
+        async with restored([shared | {"data": {"a": "A"}}]) as api:
+            sources = Sources(api)
+            round_ = sources.for_a_round()
+            assert await round_.read("ConfigMap", "default", "cm") == {"a": b"A"}
+            await api.patch(CONFIG_MAPS, "cm", "default", {"data": {"a": "B"}})
+            assert await round_.read("ConfigMap", "default", "cm") == {"a": b"A"}
+            assert await sources.for_a_round().read("ConfigMap", "default", "cm") == {"a": b"B"}
+            assert await sources.read("ConfigMap", "default", "cm") == {"a": b"B"}
+
+    run_virtual(main())
+
+
+@real_containers
+@in_loop
+async def test_a_config_map_that_changes_and_changes_back_reaches_the_volume(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "REFRESH_SECONDS", 0.1)
+    script = "for want in A B A; do until [ $(cat /cm/a) = $want ]; do sleep 0.05; done; echo $want; done"
+    async with real_node(tmp_path) as node:
+        await node.api.create(CONFIG_MAPS, {"metadata": {"name": "cm"}, "data": {"a": "A"}}, "default")
+        mounts = [{"name": "cm", "mountPath": "/cm"}]
+        await node.create(_task("follows", script, [{"name": "cm", "configMap": {"name": "cm"}}], mounts))
+        await node.until("follows", lambda pod: is_running(pod) and node.log("follows") == ["A"])
+        await node.api.patch(CONFIG_MAPS, "cm", "default", {"data": {"a": "B"}})
+        await node.until("follows", lambda pod: node.log("follows") == ["A", "B"])
+        await node.api.patch(CONFIG_MAPS, "cm", "default", {"data": {"a": "A"}})
+        await node.until("follows", is_phase("Succeeded"))
 
 
 def test_files_of_a_payload_change_together(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from fairlead.agent.pods.probing import Probes, Told
 from fairlead.agent.pods.remnants import tear_down
 from fairlead.agent.pods.requests_to_pods import Asker
 from fairlead.agent.pods.service_links import service_variables
+from fairlead.agent.pods.sources import Sources
 from fairlead.agent.pods.stopping import Stopping
 from fairlead.agent.runtimes.base import (
     CannotStart,
@@ -141,19 +142,19 @@ class RealPod:
         return False
 
     async def set_up_volumes(self) -> str:
-        problem = await self._bring_up_volumes()
+        problem = await self._bring_up_volumes(self.place.sources)
         if problem:
             self.errands.forget_after("volumes", AGAIN_SECONDS)
         return problem
 
-    async def refresh_volumes(self) -> None:
+    async def refresh_volumes(self, sources: Sources) -> None:
         """What came from the API may be another by now, and a token is old."""
         with suppress(ApiError):
-            await self._bring_up_volumes()
+            await self._bring_up_volumes(sources)
 
-    async def _bring_up_volumes(self) -> str:
+    async def _bring_up_volumes(self, sources: Sources) -> str:
         images = ImageVolumes(self.place.images, self._pull_secrets)
-        return await self._volumes.set_up(self.manifest["spec"].get("volumes") or (), self._content(), images)
+        return await self._volumes.set_up(self.manifest["spec"].get("volumes") or (), self._content(sources), images)
 
     # -- images
 
@@ -367,10 +368,9 @@ class RealPod:
         address = self.addresses[0] if self.addresses else self.place.node_ip
         return Asker(self.place.runtime, id_, netns, address, self.container(name).get("ports") or ())
 
-    def _content(self) -> PodContent:
+    def _content(self, sources: Sources) -> PodContent:
         spec = self.manifest["spec"]
         group = (spec.get("securityContext") or {}).get("fsGroup")
-        sources = self.place.sources
         owner = Owner(self._only_user, group) if self.place.runtime.has_users else Owner()
         return PodContent(self.pod, self.manifest, sources, self._downward(), owner, self.place.claims)
 

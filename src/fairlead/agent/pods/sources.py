@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from fairlead.api.builtin import CONFIG_MAPS, RUNTIME_CLASSES, SECRETS, SERVICE_ACCOUNTS
@@ -43,9 +43,23 @@ class _Token(NamedTuple):
 class Sources:
     api: Api
     _tokens: LruCache[Hashable, _Token] = field(default_factory=lambda: LruCache(_MOST_TOKENS))
+    #: What a round has read; None outside of one.
+    _known: dict[Hashable, Mapping[str, bytes] | None] | None = None
+
+    def for_a_round(self) -> Sources:
+        """The same for one round through many pods: what several of them refer to is read once."""
+        return replace(self, _known={})
 
     async def read(self, kind: str, namespace: str, name: str) -> Mapping[str, bytes] | None:
         """By key; None if there is none of that name."""
+        if self._known is None:
+            return await self._read(kind, namespace, name)
+        key = kind, namespace, name
+        if key not in self._known:
+            self._known[key] = await self._read(kind, namespace, name)
+        return self._known[key]
+
+    async def _read(self, kind: str, namespace: str, name: str) -> Mapping[str, bytes] | None:
         try:
             content = (await self.api.get(_RESOURCES[kind], name, namespace)).view(_Content)
         except NotFound:

@@ -36,6 +36,7 @@ from fairlead.node.preemption import MESSAGE, PREEMPTING, preempted_condition, p
 from fairlead.node.start_requirements import NOTHING
 from fairlead.node.status import PodAddresses
 from fairlead.runtime.clock import now, timestamp
+from fairlead.runtime.turns import in_turns
 from fairlead.runtime.workqueue import WorkQueue
 
 #: How many pods are worked on at once.
@@ -317,9 +318,10 @@ class PodWorker:
         while True:
             await asyncio.sleep(REFRESH_SECONDS)
             self._retry_resizes()
-            for uid in list(self._admitted):
+            sources = self._place.sources.for_a_round()
+            async for uid in in_turns(list(self._admitted)):
                 if (real := self._real.get(uid)) is not None and real.sandbox is not None:
-                    await real.refresh_volumes()
+                    await real.refresh_volumes(sources)
 
 
 def _shows(manifest: Obj, pod: Pod) -> bool:

@@ -11,6 +11,7 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
@@ -31,6 +32,15 @@ class Owner:
 
     uid: int | None = None
     gid: int | None = None
+
+
+def digest_of(files: Mapping[str, PayloadFile], owner: Owner) -> bytes:
+    """The same for the same files of the same owner."""
+    made = sha256(repr(owner).encode())
+    for name, file in sorted(files.items()):
+        made.update(f"{name}\0{file.mode} {len(file.content)}\0".encode())
+        made.update(file.content)
+    return made.digest()
 
 
 def write_payload(folder: Path, files: Mapping[str, PayloadFile], stamp: str, owner: Owner) -> bool:

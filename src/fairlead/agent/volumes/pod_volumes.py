@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -17,7 +17,7 @@ from fairlead.agent.volumes.content import PodContent
 from fairlead.agent.volumes.host_paths import host_path
 from fairlead.agent.volumes.image_volumes import ImageVolumes, files_of
 from fairlead.agent.volumes.ownership import give_to_group
-from fairlead.agent.volumes.payload import Owner, write_payload
+from fairlead.agent.volumes.payload import Owner, PayloadFile, digest_of, write_payload
 from fairlead.agent.volumes.problems import ClaimProblem, VolumeProblem
 from fairlead.agent.volumes.subpaths import OutsideOfVolume, mount_subpath
 from fairlead.api.errors import ApiError
@@ -40,6 +40,8 @@ class PodVolumes:
     _paths: dict[str, Path] = field(default_factory=dict)
     #: Those that no container may write to, whatever it says.
     _read_only: set[str] = field(default_factory=set)
+    #: By name, the digest of what was written last.
+    _written: dict[str, bytes] = field(default_factory=dict)
 
     async def set_up(self, volumes: Sequence[Obj], content: PodContent, images: ImageVolumes) -> str:
         """Make them, or bring them up to date; the problem of the first that cannot be, as its event tells it."""
@@ -55,10 +57,7 @@ class PodVolumes:
                 elif files is None:
                     await asyncio.to_thread(self._make, volume, content.owner)
                 else:
-                    self._read_only.add(volume["name"])  # a symlink of a container's would lead what is written out
-                    folder, stamp = self._folder(volume), micro_timestamp().replace(":", "_")
-                    await asyncio.to_thread(self._make_in_memory, folder, 0)
-                    await asyncio.to_thread(write_payload, folder, files, stamp, content.owner)
+                    await self._payload(volume, files, content.owner)
             except ClaimProblem as problem:
                 return str(problem)
             except (VolumeProblem, ApiError, OSError) as problem:
@@ -88,6 +87,17 @@ class PodVolumes:
     def tear_down(self) -> None:
         linux.unmount_below(self.folder)
         remove_tree(self.folder, ignore_errors=True)
+
+    async def _payload(self, volume: Obj, files: Mapping[str, PayloadFile], owner: Owner) -> None:
+        """Most have not changed since the last time: then nothing is looked at."""
+        name: str = volume["name"]
+        if self._written.get(name) == (digest := digest_of(files, owner)):
+            return
+        self._read_only.add(name)  # a symlink of a container's would lead what is written out
+        folder, stamp = self._folder(volume), micro_timestamp().replace(":", "_")
+        await asyncio.to_thread(self._make_in_memory, folder, 0)
+        await asyncio.to_thread(write_payload, folder, files, stamp, owner)
+        self._written[name] = digest
 
     async def _claim(self, volume: Obj, content: PodContent) -> None:
         """Once found it is the pod's, whatever becomes of the claim."""
