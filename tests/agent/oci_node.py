@@ -69,7 +69,8 @@ class RealNode:
 
         async def be() -> None:
             async with HttpApi(self.access) as api, HttpApi(self.storage) as storage:
-                document = {"cgroupRoot": self.cgroup, "failCgroupV1": False, "syncFrequency": "1s", **self.document}
+                often = {"syncFrequency": "1s", "volumeStatsAggPeriod": "500ms"}
+                document = {"cgroupRoot": self.cgroup, "failCgroupV1": False, **often, **self.document}
                 if self.containerd is not None:
                     document["containerRuntimeEndpoint"] = self.containerd.endpoint
                 identity = NodeIdentity(name=NODE, ip="127.0.0.1")

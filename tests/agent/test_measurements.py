@@ -17,6 +17,7 @@ from fairlead.agent.measuring.network import parsed
 from fairlead.agent.measuring.rates import Rates
 from fairlead.node.stats.endpoints import answer
 from fairlead.node.stats.measurements import ContainerMeasurements, InterfaceMeasurements, NodeMeasurements
+from fairlead.runtime.loops import run_virtual
 from tests.agent.containerd import with_containerd
 from tests.agent.machine import in_loop, real_containers
 from tests.agent.oci_node import is_running, manifest, real_node, state
@@ -158,10 +159,27 @@ def test_files_count_once_and_links_lead_nowhere(tmp_path: Path) -> None:
 @in_loop
 async def test_folders_that_nobody_asks_for_are_forgotten(tmp_path: Path) -> None:
     folders = Folders()
-    folders.walk([tmp_path])
+    folders.walk({tmp_path: 0})
     assert folders.usage(tmp_path) is not None
-    folders.walk([])
+    folders.walk({})
     assert folders.usage(tmp_path) is None
+
+
+def test_a_folder_is_walked_as_often_as_it_has_to_be(tmp_path: Path) -> None:
+    async def main() -> None:
+        folders, limited, other = Folders(), tmp_path / "limited", tmp_path / "other"
+        looks = []
+        for second in range(0, 70, 10):
+            for folder in (limited, other):
+                folder.mkdir(exist_ok=True)
+                (folder / str(second)).touch()
+            folders.walk({limited: 0, other: 60})
+            looks.append([found.inodes for folder in (limited, other) if (found := folders.usage(folder)) is not None])
+            await asyncio.sleep(10)
+        assert [limited_ for limited_, _ in looks] == [2, 3, 4, 5, 6, 7, 8]
+        assert [other_ for _, other_ in looks] == [2, 2, 2, 2, 2, 2, 8]
+
+    run_virtual(main())
 
 
 def test_a_rate_is_taken_since_the_last_look_or_since_the_beginning() -> None:

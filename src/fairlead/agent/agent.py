@@ -309,7 +309,8 @@ class NodeAgent:
 
     def _measurer(self, place: Place, worker: PodWorker) -> Measurer:
         system = {"runtime": self._keepers, "pods": self._kubepods}
-        return Measurer(place, self._within, system, lambda: worker.real_pods, self._measure_seconds)
+        every = self._configured.configuration.volume_stats_agg_period
+        return Measurer(place, self._within, system, lambda: worker.real_pods, self._measure_seconds, every)
 
     def _memory_notices(self, settings: EvictionSettings) -> MemoryNotices:
         """The kernel tells, if the configuration wants it to; on version 2 it cannot, which was said at the start."""

@@ -143,7 +143,7 @@ class Evictions:
             wanted = next(running_pass)
             while True:
                 await self._reclaimer.reclaim(wanted)
-                await self._measurer.walk(_WALK_SECONDS)
+                await self._measurer.walk(_WALK_SECONDS, is_for_all=True)
                 after = await self._measurer.measure()
                 usages.update(_usages(after))
                 wanted = running_pass.send(node_stats(after, inputs.filesystems))

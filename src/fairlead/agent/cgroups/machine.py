@@ -101,8 +101,8 @@ class Cgroups:
         """The names of the cgroups directly below."""
         found: set[str] = set()
         for root in self.hierarchies.all_roots:
-            with suppress(FileNotFoundError):
-                found |= {entry.name for entry in _below(root, path).iterdir() if entry.is_dir()}
+            with suppress(FileNotFoundError), os.scandir(_below(root, path)) as entries:  # it knows what is a folder
+                found |= {entry.name for entry in entries if entry.is_dir()}
         return found
 
     def read(self, path: str, file: str) -> str | None:

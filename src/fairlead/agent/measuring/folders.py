@@ -1,15 +1,16 @@
 """How much folders take: layers that containers write to, their logs, their volumes.
 
 A container may fill its volume with millions of files, so folders are walked beside everything else, and the longer it
-took the longer it is until the next time. Files with several names count once, other file systems and the targets of
-links do not. Source: pkg/volume/util/fs, cadvisor.
+took the longer it is until the next time. Most are walked once a minute, as by a kubelet; those of a pod with a limit
+of local storage before each look of the node, and all of them before somebody goes because of a disk. Files with
+several names count once, other file systems and the targets of links do not. Source: pkg/volume/util/fs, cadvisor.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +30,11 @@ _MOST_LINKED: Final = 100_000
 @dataclass(frozen=True, slots=True)
 class _Walked:
     usage: DiskUsage
-    again_at: float
+    ended_at: float
+    took: float
+
+    def is_due(self, now: float, every: float) -> bool:
+        return now >= self.ended_at + max(self.took * _REST, every)
 
 
 class Folders:
@@ -43,15 +48,18 @@ class Folders:
         found = self._walked.get(folder)
         return found.usage if found is not None else None
 
-    def walk(self, folders: Iterable[Path]) -> None:
-        """Walk those for which it is time, and forget all others. It takes as long as it takes: call it in a thread."""
-        before, wanted = self._walked, list(folders)
-        self._walked = {folder: before[folder] for folder in wanted if folder in before}
-        for folder in wanted:
+    def walk(self, folders: Mapping[Path, float]) -> None:
+        """Walk those for which it is time, and forget all others. It takes as long as it takes: call it in a thread.
+
+        By folder: every so many seconds, if it does not take long.
+        """
+        before = self._walked
+        self._walked = {folder: before[folder] for folder in folders if folder in before}
+        for folder, every in folders.items():
             known, began = before.get(folder), monotonic()
-            if known is None or began >= known.again_at:
+            if known is None or known.is_due(began, every):
                 usage, ended = disk_usage(folder), monotonic()
-                self._walked[folder] = _Walked(usage, ended + (ended - began) * _REST)
+                self._walked[folder] = _Walked(usage, ended, ended - began)
 
 
 def disk_usage(folder: Path) -> DiskUsage:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import partial
-from itertools import chain
+from pathlib import Path
 
 from fairlead.agent.cgroups.usage import memory_limit, usage_of
 from fairlead.agent.measuring.disks import disks
@@ -42,10 +42,12 @@ class Measurer:
         system: Mapping[str, str],
         pods: Callable[[], Sequence[RealPod]],
         seconds: float,
+        volume_seconds: float,
     ) -> None:
-        """`pods` are those that are looked after; `seconds`: how often anybody measures."""
+        """`pods` are those that are looked after; `seconds`: how often anybody measures; `volume_seconds`: how often
+        folders are walked that have no limit, negative: volumes never are (KubeletConfiguration)."""
         self._place, self._cgroup, self._system, self._pods = place, cgroup, system, pods
-        self._seconds = seconds
+        self._seconds, self._volume_seconds = seconds, volume_seconds
         self._cpus = cpus(place.cgroups, cgroup)
         self._images = place.root / "images"
         self._known: dict[str, MeasuredPod] = {}  # by uid
@@ -53,6 +55,7 @@ class Measurer:
         self._started_at = started_at()
         self._look = asyncio.Lock()
         self._wanted = asyncio.Event()  # a walk, by those who wait for the next one
+        self._is_for_all = False  # that walk
         self._waiting: list[asyncio.Future[None]] = []
         #: None: nothing yet.
         self.last: NodeMeasurements | None = None
@@ -65,8 +68,8 @@ class Measurer:
         while True:
             self._wanted.clear()
             waiting, self._waiting = self._waiting, []
-            running = [pod.folders(statuses, self._place.runtime) for pod, statuses in self._running()]
-            await offload(partial(self._folders.walk, list(chain.from_iterable(running))), is_long=True)
+            folders, self._is_for_all = self._to_walk(is_for_all=self._is_for_all), False
+            await offload(partial(self._folders.walk, folders), is_long=True)
             for each in waiting:
                 if not each.done():
                     each.set_result(None)
@@ -74,10 +77,23 @@ class Measurer:
                 async with asyncio.timeout(2 * self._seconds):
                     await self._wanted.wait()
 
-    async def walk(self, seconds: float) -> None:
-        """Have folders walked now, but for those that took long the last time; wait for it, but no longer than that."""
+    def _to_walk(self, *, is_for_all: bool) -> dict[Path, float]:
+        """How often, in seconds, by folder."""
+        found: dict[Path, float] = {}
+        for pod, statuses in self._running():
+            every = 0.0 if is_for_all or pod.has_storage_limits else abs(self._volume_seconds)
+            has_volumes = self._volume_seconds >= 0
+            found |= dict.fromkeys(pod.folders(statuses, self._place.runtime, with_volumes=has_volumes), every)
+        return found
+
+    async def walk(self, seconds: float, *, is_for_all: bool = False) -> None:
+        """Have folders of pods with limits walked now, or all of them, but for those that took long the last time.
+
+        Waits for it, but no longer than that.
+        """
         done = asyncio.get_running_loop().create_future()
         self._waiting.append(done)
+        self._is_for_all = self._is_for_all or is_for_all
         self._wanted.set()
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):

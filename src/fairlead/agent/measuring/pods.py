@@ -22,7 +22,7 @@ from fairlead.agent.runtimes.base import ContainerStatus, Runtime
 from fairlead.api.objects import Obj
 from fairlead.node.cgroups.containers import ContainerValues
 from fairlead.node.cgroups.pods import pod_values
-from fairlead.node.eviction.candidates import DiskUsage
+from fairlead.node.eviction.candidates import DiskUsage, candidate
 from fairlead.node.stats.measurements import (
     ContainerMeasurements,
     CpuMeasurements,
@@ -54,6 +54,8 @@ class MeasuredPod:
     logs: Path
     #: By name: where it is, and whether it lies on the node's disk.
     volumes: Mapping[str, tuple[Path, bool]]
+    #: Whether it can use more local storage than it may.
+    has_storage_limits: bool
 
     @classmethod
     def of(cls, real: RealPod) -> MeasuredPod:
@@ -71,14 +73,15 @@ class MeasuredPod:
             values=place.container_values(real.sized),
             logs=place.log_folder(meta.namespace, meta.name, meta.uid),
             volumes=dict(_volumes(place, manifest)),
+            has_storage_limits=candidate(manifest).has_storage_limits,
         )
 
-    def folders(self, running: Sequence[ContainerStatus], runtime: Runtime) -> Iterator[Path]:
+    def folders(self, running: Sequence[ContainerStatus], runtime: Runtime, *, with_volumes: bool) -> Iterator[Path]:
         """Those that have to be walked."""
         for status in running:
             yield runtime.writable_layer(status.id)
             yield self.logs / status.name
-        for path, is_on_disk in self.volumes.values():
+        for path, is_on_disk in self.volumes.values() if with_volumes else ():
             if is_on_disk:
                 yield path
 
