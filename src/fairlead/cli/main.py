@@ -46,17 +46,15 @@ class _Commands(click.Group):
         found: click.Command = getattr(import_module(f"fairlead.cli.{cmd_name}"), cmd_name)
         return found
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """From the table: click would import every command for its first line."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
 
-def _help() -> str:
-    listed = "\n".join(f"fairlead {name:<10} {what}" for name, what in COMMANDS.items())
-    return f"Kubernetes resource management that you run, embed and simulate.\n\n\b\n{listed}"
 
-
-@click.group(
-    cls=_Commands, help=_help(), context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
-)
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
 @click.version_option(
     __version__, "-V", "--version", message=f"Fairlead %(version)s (Kubernetes {COMPATIBILITY_VERSION} API)"
 )
 def main() -> None:
-    pass
+    """Kubernetes resource management that you run, embed and simulate."""
