@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import subprocess
 import sys
@@ -81,6 +82,33 @@ def test_a_difference_of_two_runs_says_which_run_to_ask(dump: str, tmp_path: Pat
     question = next(line for line in told.splitlines() if line.startswith("Why "))
     arguments = question.partition("fairlead ")[2].split()
     assert "lost with its node" in fairlead(*arguments).stdout
+
+
+def test_a_run_that_is_damaged_or_of_another_version_is_one_sentence(dump: str, tmp_path: Path) -> None:
+    kept = tmp_path / "kept.gz"
+    simulated(dump, "--remove-node", "a", "--save", str(kept))
+    whole = kept.read_bytes()
+    turned = bytearray(whole)
+    turned[len(whole) // 2] ^= 0xFF
+    older = json.loads(gzip.decompress(whole)) | {"format": 1, "outcomes": [{"name": "before"}]}
+    texts = {
+        bytes(turned): "is no run of fairlead simulate, or is damaged",
+        whole[: len(whole) // 2]: "is no run of fairlead simulate, or is damaged",
+        gzip.compress(b'{"format": "\xff"}'): "is no run of fairlead simulate, or is damaged",
+        gzip.compress(
+            json.dumps(older | {"format": 2, "outcomes": []}).encode()
+        ): "of fairlead simulate, or is damaged",
+        gzip.compress(json.dumps(older).encode()): "is a run of another version of fairlead: simulate it again",
+    }
+    for content, problem in texts.items():
+        kept.write_bytes(content)
+        for command in (("diff", str(kept), str(kept)), ("why", "web", "--in", str(kept))):
+            refused = fairlead(*command)
+            assert refused.exit_code == 2
+            assert problem in refused.stderr
+            assert len(refused.stderr.splitlines()) == 1
+    simulated(dump)
+    assert "there is no run ''" in fairlead("why", "web", "--in", "").stderr
 
 
 def test_jobs_that_a_quota_keeps_from_running_are_missed(tmp_path: Path) -> None:
