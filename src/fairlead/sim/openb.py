@@ -16,8 +16,8 @@ from fairlead.api.names import dns1123_subdomain
 from fairlead.api.objects import Obj
 from fairlead.api.quantity import canonical
 from fairlead.sim.behaviour import EXIT_CODE, LIFETIME_SECONDS
-from fairlead.sim.nodes import node_manifest
 from fairlead.sim.csv_rows import read_rows
+from fairlead.sim.nodes import node_manifest
 
 T = TypeVar("T")
 

@@ -23,8 +23,8 @@ import msgspec
 from fairlead.api.objects import Obj
 from fairlead.api.quantity import Quantity, QuantityError, parse
 from fairlead.sim.behaviour import EXIT_CODE, LIFETIME_SECONDS
-from fairlead.sim.openb import Arrival
 from fairlead.sim.csv_rows import read_rows
+from fairlead.sim.openb import Arrival
 from fairlead.sim.workloads.distributions import quantity_text
 
 KIND: Final = "ArrivalMapping"
