@@ -296,3 +296,16 @@ def test_what_namespaces_deserve_and_use_is_told_where_an_arbitrator_divides(tmp
     assert len(one["deserved_over_time"]) == len(one["used_over_time"]) == 24
     assert one["deserved_over_time"][-1] == pytest.approx(0.75, abs=0.01)
     assert "50% → 7" in simulated(str(path), "-q", *arguments, duration="5m").stdout
+
+
+def test_pods_that_ask_for_a_scheduler_that_is_not_played_are_placed(tmp_path: Path) -> None:
+    objects = [node("a"), node("b"), *deployment("web", ["a"], schedulerName="volcano")]
+    path, own = tmp_path / "prod.json", tmp_path / "own.yaml"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    moved = simulated(str(path), "--drain", "a")
+    assert "the scheduler volcano is not played, and default-scheduler takes its place (of 3 objects)" in moved.stderr
+    assert "waiting at the end 0 0" in " ".join(moved.stdout.split())
+
+    kind = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    own.write_text(json.dumps(kind | {"profiles": [{"schedulerName": "volcano"}]}))
+    assert "is not played" not in simulated(str(path), "--scheduler-config", str(own), "--drain", "a").stderr
