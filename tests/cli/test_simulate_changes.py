@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import subprocess
 import sys
@@ -81,6 +82,33 @@ def test_a_difference_of_two_runs_says_which_run_to_ask(dump: str, tmp_path: Pat
     question = next(line for line in told.splitlines() if line.startswith("Why "))
     arguments = question.partition("fairlead ")[2].split()
     assert "lost with its node" in fairlead(*arguments).stdout
+
+
+def test_a_run_that_is_damaged_or_of_another_version_is_one_sentence(dump: str, tmp_path: Path) -> None:
+    kept = tmp_path / "kept.gz"
+    simulated(dump, "--remove-node", "a", "--save", str(kept))
+    whole = kept.read_bytes()
+    turned = bytearray(whole)
+    turned[len(whole) // 2] ^= 0xFF
+    older = json.loads(gzip.decompress(whole)) | {"format": 1, "outcomes": [{"name": "before"}]}
+    texts = {
+        bytes(turned): "is no run of fairlead simulate, or is damaged",
+        whole[: len(whole) // 2]: "is no run of fairlead simulate, or is damaged",
+        gzip.compress(b'{"format": "\xff"}'): "is no run of fairlead simulate, or is damaged",
+        gzip.compress(
+            json.dumps(older | {"format": 2, "outcomes": []}).encode()
+        ): "of fairlead simulate, or is damaged",
+        gzip.compress(json.dumps(older).encode()): "is a run of another version of fairlead: simulate it again",
+    }
+    for content, problem in texts.items():
+        kept.write_bytes(content)
+        for command in (("diff", str(kept), str(kept)), ("why", "web", "--in", str(kept))):
+            refused = fairlead(*command)
+            assert refused.exit_code == 2
+            assert problem in refused.stderr
+            assert len(refused.stderr.splitlines()) == 1
+    simulated(dump)
+    assert "there is no run ''" in fairlead("why", "web", "--in", "").stderr
 
 
 def test_jobs_that_a_quota_keeps_from_running_are_missed(tmp_path: Path) -> None:
@@ -268,3 +296,16 @@ def test_what_namespaces_deserve_and_use_is_told_where_an_arbitrator_divides(tmp
     assert len(one["deserved_over_time"]) == len(one["used_over_time"]) == 24
     assert one["deserved_over_time"][-1] == pytest.approx(0.75, abs=0.01)
     assert "50% → 7" in simulated(str(path), "-q", *arguments, duration="5m").stdout
+
+
+def test_pods_that_ask_for_a_scheduler_that_is_not_played_are_placed(tmp_path: Path) -> None:
+    objects = [node("a"), node("b"), *deployment("web", ["a"], schedulerName="volcano")]
+    path, own = tmp_path / "prod.json", tmp_path / "own.yaml"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    moved = simulated(str(path), "--drain", "a")
+    assert "the scheduler volcano is not played, and default-scheduler takes its place (of 3 objects)" in moved.stderr
+    assert "waiting at the end 0 0" in " ".join(moved.stdout.split())
+
+    kind = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    own.write_text(json.dumps(kind | {"profiles": [{"schedulerName": "volcano"}]}))
+    assert "is not played" not in simulated(str(path), "--scheduler-config", str(own), "--drain", "a").stderr

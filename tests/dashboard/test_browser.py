@@ -25,7 +25,9 @@ _SIDE = "document.getElementById('side').innerText"
 _HOSTILE = "<img src=x onerror=document.title='owned'><script>document.title='owned'</script>"
 
 
-def in_browser(test: Callable[[Page, Shown], Awaitable[None]], folder: Path, nodes: int = 3) -> None:
+def in_browser(
+    test: Callable[[Page, Shown], Awaitable[None]], folder: Path, nodes: int = 3, *, arbitrator: bool = False
+) -> None:
     async def act(shown: Shown) -> None:
         async with browser(folder) as page:
             await page.open(shown.link)
@@ -34,7 +36,7 @@ def in_browser(test: Callable[[Page, Shown], Awaitable[None]], folder: Path, nod
             assert page.complaints == []
             assert {url.partition("/?")[0][: len(shown.origin)] for url in page.requested} == {shown.origin}
 
-    on_dashboard(act, nodes)
+    on_dashboard(act, nodes, arbitrator=arbitrator)
 
 
 def label(node: str) -> str:
@@ -211,3 +213,73 @@ def test_of_a_thousand_tiles_only_that_of_a_node_that_changed_is_drawn_again(tmp
         await page.until("document.querySelectorAll('.tile:not([hidden])').length === 11")
 
     in_browser(test, tmp_path, nodes=1000)
+
+
+def test_a_long_name_pushes_nothing_out_of_sight(tmp_path: Path) -> None:
+    namespace = "team-" + "x" * 58
+
+    async def test(page: Page, shown: Shown) -> None:
+        await shown.cluster.api.create(NAMESPACES, {"metadata": {"name": namespace}})
+        await shown.create("p" * 253, namespace=namespace)
+        await page.until(f"{_SIDE}.includes('used of deserved') && {_SIDE}.includes('{namespace}')")
+        is_wide = "{ const side = document.getElementById('side'); side.scrollWidth > side.clientWidth }"
+        assert await page.value(is_wide) is False
+        await page.press("/")
+        await page.write("ppppp")
+        await page.until("document.querySelectorAll('.tile:not([hidden])').length === 1")
+        await page.value("document.querySelector('.tile:not([hidden])').click()")
+        await page.until("!!document.querySelector('[data-pod]')")
+        await page.value("document.querySelector('[data-pod]').click()")
+        await page.until(f"{_SIDE}.includes('if it were placed now')")
+        assert await page.value(is_wide) is False
+
+    in_browser(test, tmp_path, arbitrator=True)
+
+
+def test_where_nothing_is_to_be_seen_a_sentence_says_why(tmp_path: Path) -> None:
+    async def test(page: Page, shown: Shown) -> None:
+        await shown.create("web-1")
+        await shown.create("web-2")
+        await page.until("document.getElementById('nodes').innerText.includes('2 pods')")
+        await page.press("/")
+        await page.write("nobody")
+        await page.until("document.getElementById('none').innerText.includes('No node')")
+        await page.press("Escape")
+        await page.until("document.getElementById('none').innerText === ''")
+        await page.press("/")
+        await page.write("web-2")
+        await page.until("document.querySelectorAll('.tile:not([hidden])').length === 1")
+        await page.value("document.querySelector('.tile:not([hidden])').click()")
+        await page.until(f"{_SIDE}.includes('2 pods of 110') && {_SIDE}.includes('The filter means 1 of 2.')")
+
+    in_browser(test, tmp_path, nodes=1)
+
+
+def test_what_nobody_had_measured_yet_is_no_zero(tmp_path: Path) -> None:
+    async def test(page: Page, shown: Shown) -> None:
+        await page.until("!!document.querySelector('.legend .cpu-used')")
+        await page.value("document.getElementById('when').focus()")
+        await page.press("Home")
+        await page.until("document.querySelector('.legend .cpu-used').innerText.endsWith('–')")
+
+    in_browser(test, tmp_path)
+
+
+def test_by_keyboard_one_comes_back_to_where_one_was(tmp_path: Path) -> None:
+    async def test(page: Page, shown: Shown) -> None:
+        for number in range(30):
+            await shown.create(f"large-{number:02}", cpu="64")
+        link = "document.querySelector('[data-pod=\"default/large-25\"]')"
+        await page.until(f"!!{link}")
+        await page.value(f"{link}.focus()")
+        scrolled = "document.getElementById('side').scrollTop"
+        before = await page.until(scrolled)
+        await page.press("Enter")
+        await page.until("document.activeElement.innerText === '← Overview'")
+        assert await page.value(scrolled) == 0
+        await page.until(f"{_SIDE}.includes('would help')")
+        await page.press("Escape")
+        await page.until(f"document.activeElement === {link}")
+        assert await page.value(scrolled) == before
+
+    in_browser(test, tmp_path)

@@ -30,7 +30,7 @@ COLUMNS: Obj = {
     "memory": {"column": "plan_mem", "unit": "1Gi"},
     "namespace": "user",
     "count": "inst_num",
-    "extended": {"nvidia.com/gpu": {"column": "plan_gpu", "unit": "10m"}},
+    "extended": {"example.com/gpu-percent": "plan_gpu"},
 }
 
 
@@ -47,7 +47,7 @@ def mapped(folder: Path, text: str = ALIBABA, **document: Obj) -> list[tuple[flo
 
 
 def test_a_mapping_says_what_columns_mean(tmp_path: Path) -> None:
-    large = {"cpu": "6", "memory": str(parse("31460635444")), "nvidia.com/gpu": "500m"}
+    large = {"cpu": "6", "memory": str(parse("31460635444")), "example.com/gpu-percent": "50"}
     first, *others = mapped(tmp_path)
     assert first == (0.0, "c", "j-1-3", {"cpu": "500m", "memory": "1536Mi"}, "300.000")
     assert [(at, namespace, name, lifetime) for at, namespace, name, _, lifetime in others] == [
@@ -60,11 +60,20 @@ def test_a_mapping_says_what_columns_mean(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "problem"),
     [
-        ({"created": "when"}, "has no column when: it has job_name, status"),
+        ({"created": "when"}, "has no column when: there are job_name, status"),
         ({"created": {"column": "start_time", "unit": "weeks"}}, "line 2: unit 'weeks' is no unit of time"),
-        ({"created": "status"}, "line 2: could not convert"),
-        ({"created": "start_time", "cpu": "user"}, "line 2: user 'A.B': "),
-        ({"created": "start_time", "count": {"value": "1e9"}}, "count 1000000000 is not between"),
+        ({"created": "status"}, "line 2: status 'Terminated' is no number"),
+        ({"created": "start_time", "cpu": "user"}, "line 2: user 'A.B' is no quantity"),
+        ({"created": "start_time", "count": {"value": "1e9"}}, "value '1e9' is not between"),
+        ({"created": "start_time", "count": {"value": "1e999"}}, "value '1e999' is no whole number"),
+        ({"created": "start_time", "count": {"value": "2.5"}}, "value '2.5' is no whole number"),
+        ({"created": {"value": "-1"}}, "line 2: value '-1' is before all time"),
+        ({"created": "end_time", "ended": "start_time"}, "start_time '200' is before end_time '260'"),
+        ({"created": "start_time", "lifetime": {"value": "-1"}}, "line 2: value '-1' is less than 0"),
+        ({"created": "start_time", "cpu": {"value": "-1"}}, "line 2: value '-1' is no amount"),
+        ({"created": "start_time", "memory": {"column": "plan_mem", "unit": "1Gb"}}, "unit '1Gb' is no quantity"),
+        ({"created": "start_time", "memory": {"column": "plan_mem", "unit": "-1Gi"}}, "unit '-1Gi' is no amount"),
+        ({"created": "start_time", "extended": {"x.io/gpu": {"value": "0.5"}}}, "x.io/gpu is counted in whole numbers"),
         ({}, "Object missing required field `created`"),
         ({"created": "start_time", "colour": "x"}, "unknown field `colour`"),
     ],
@@ -72,6 +81,26 @@ def test_a_mapping_says_what_columns_mean(tmp_path: Path) -> None:
 def test_a_mapping_that_means_nothing_is_refused(tmp_path: Path, columns: Obj, problem: str) -> None:
     with pytest.raises(ValueError, match=re.escape(problem)):
         mapped(tmp_path, columns=columns, only={})
+
+
+def test_a_table_that_is_cut_off_or_has_nothing_is_refused(tmp_path: Path) -> None:
+    texts = {
+        "": "is no table of this mapping: it is empty",
+        ALIBABA.splitlines()[0] + "\n": "no row of it is meant by `only`",
+        ALIBABA[:-20]: "line 4: it has 2 fields for 9 columns",
+        ALIBABA.replace("A.B", "A.B,1"): "line 2: it has 10 fields for 9 columns",
+        ALIBABA.replace("j_2", '"j_2'): "is no table of this mapping in UTF-8: unexpected end of data",
+    }
+    for text, problem in texts.items():
+        with pytest.raises(ValueError, match=re.escape(problem)):
+            mapped(tmp_path, text)
+
+
+def test_a_table_of_a_spreadsheet_and_a_task_that_took_less_than_a_second_are_read(tmp_path: Path) -> None:
+    short = mapped(tmp_path, "\ufeff" + ALIBABA.replace("200,260", "200,200"))[-1]
+    assert short[2:] == ("j-2-2-1", short[3], "0.001")
+    not_ended = mapped(tmp_path, ALIBABA.replace("200,260", "200,0"))[-1]
+    assert not_ended[2:] == ("j-2-2-1", short[3], "")
 
 
 def stream(**fields: object) -> Obj:
@@ -113,11 +142,29 @@ def test_a_wave_has_its_peak_and_its_trough() -> None:
         ({"lifetime": "uniform(5m, 1m)"}, "uniform: 1m is less than 5m"),
         ({"name": "E T L"}, "name 'E T L'"),
         ({"failures": 7}, "failures: 7"),
+        ({"namespace": "No Such"}, "namespace 'No Such'"),
+        ({"memory": "uniform(1Gi, x)"}, "stream etl: 'x' is no quantity"),
+        ({"cpu": "-1"}, "stream etl: '-1' is less than 0"),
+        ({"lifetime": "lognormal(1m, x)"}, "stream etl: 'x' is no number"),
+        ({"wave": {"period": "0s"}}, "stream etl: wave: period '0s' is no time"),
     ],
 )
 def test_streams_that_mean_nothing_are_refused(fields: Obj, problem: str) -> None:
     with pytest.raises(ValueError, match=re.escape(problem)):
         generated(stream(**fields))
+
+
+def test_two_streams_that_would_make_pods_of_the_same_names_are_refused() -> None:
+    twice = stream()
+    twice["streams"] *= 2
+    with pytest.raises(ValueError, match="two streams are named etl in namespace default"):
+        generated(twice)
+
+
+def test_amounts_are_numbers_too_as_in_kubernetes() -> None:
+    first = generated(stream(cpu=2, memory="1Gi", extended={"nvidia.com/gpu": 1}))[0].obj
+    wanted = {"cpu": "2", "memory": "1Gi", "nvidia.com/gpu": "1"}
+    assert first["spec"]["containers"][0]["resources"]["requests"] == wanted
 
 
 @given(st.integers(0, 1000), st.integers(0, 1000))

@@ -131,6 +131,13 @@ def test_a_node_that_fails_loses_its_pods_after_the_grace_of_the_node_and_of_its
     assert after.placed == 2
 
 
+def test_of_two_steps_that_about_the_node_of_a_pod_is_named(tmp_path: Path) -> None:
+    objects = [*three_nodes(), *deployment("web", ["a"]), *deployment("db", ["b"])]
+    hurt = hurt_by(objects, change(tmp_path, CHANGE + "- removeNode: a\n- at: 1s\n  failNode: b"))
+    assert {pod.causes[0] for pod in hurt if "/web" in pod.pod} == {"after: remove node a"}
+    assert {pod.causes[0] for pod in hurt if "/db" in pod.pod} == {"after: fail node b"}
+
+
 def test_a_quota_that_is_cut_refuses_what_is_made_anew(tmp_path: Path) -> None:
     objects = [*three_nodes(), quota("cap", "default", requests_cpu="4"), *deployment("web", ["a", "b"])]
     text = (

@@ -75,6 +75,12 @@ def test_what_cannot_be_mapped_is_left_out_and_told(objects: list[Obj], note: st
     assert note in found.notes[-1]
 
 
+def test_that_half_empty_nodes_are_emptied_could_not_be_mapped() -> None:
+    found = node_groups([member("a"), karpenter(disruption={"consolidationPolicy": "WhenEmptyOrUnderutilized"})])
+    assert len(found.steps) == 1
+    assert "consolidationPolicy: WhenEmptyOrUnderutilized (nodes go when they are empty)" in found.notes[0]
+
+
 def test_a_group_that_nobody_scales_is_none() -> None:
     assert node_groups([machines()]).notes == []
     assert node_groups([{**karpenter(), "spec": "x"}]).steps == []

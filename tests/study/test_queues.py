@@ -90,7 +90,7 @@ def read(text: str) -> tuple[dict[str, Obj], list[str]]:
 def test_cluster_queues_of_kueue_become_groups_of_their_cohort() -> None:
     found, notes = read(KUEUE)
     assert found == {
-        "cohort-research": {"weight": 200},
+        "cohort-research": {"weight": 200, "hard": {"requests.cpu": "9", "requests.memory": "16Gi"}},
         "queue-team-a": {
             "weight": 50,
             "parent": "cohort-research",
@@ -134,6 +134,24 @@ spec: {active: false}
 """
 
 
+def test_a_cohort_of_kueue_has_what_its_queues_have_together_and_what_it_may_borrow() -> None:
+    quotas = "resourceGroups: [{flavors: [{resources: [{name: cpu, nominalQuota: %s}]}]}]"
+    kind = "apiVersion: kueue.x-k8s.io/v1beta1, kind"
+    cohort = "{" + kind + ": Cohort, metadata: {name: inner}, spec: {parentName: outer, %s}}"
+    queue = "{apiVersion: kueue.x-k8s.io/v1beta1, kind: ClusterQueue, metadata: {name: %s}, spec: {cohort: %s, %s}}"
+    text = [
+        cohort % (quotas % "4, borrowingLimit: 2"),
+        queue % ("a", "inner", quotas % "9, lendingLimit: 1"),
+        queue % ("b", "outer", quotas % "12"),
+    ]
+    found, notes = read("\n---\n".join(text))
+    assert found["cohort-inner"]["reserved"] == {"requests.cpu": "13"}
+    assert found["cohort-inner"]["hard"] == {"requests.cpu": "15"}
+    assert found["cohort-inner"]["parent"] == "cohort-outer"
+    assert found["cohort-outer"] == {"weight": 100, "hard": {"requests.cpu": "25"}}
+    assert notes[1:] == ["ClusterQueue a: lendingLimit could not be mapped"]
+
+
 def test_what_kueue_holds_back_goes_on_where_the_arbitrator_divides() -> None:
     """But not a Job that somebody has stopped, nor one that no queue has suspended."""
     objects: list[Obj] = list(yaml.safe_load_all(KUEUE + "---" + HELD_BACK))
@@ -153,6 +171,30 @@ def test_queues_of_volcano_become_groups_and_pod_groups_say_who_is_in_them() -> 
         "etl": {"parent": "queue-batch"},
     }
     assert "Queue batch: reclaimable: false could not be mapped" in notes
+
+
+def test_of_volcano_gangs_closed_queues_and_queues_that_are_missing_are_told() -> None:
+    kind = "{apiVersion: scheduling.volcano.sh/v1beta1, kind: %s, metadata: {name: %s, namespace: %s}, %s}"
+    text = [
+        kind % ("Queue", "old", "''", "spec: {priority: 5, capability: {pods: 9}}, status: {state: Closed}"),
+        kind % ("PodGroup", "one", "etl", "spec: {queue: old, minMember: 12}"),
+        kind % ("PodGroup", "two", "web", "spec: {queue: gone}"),
+    ]
+    _, notes = read("\n---\n".join(text))
+    assert notes[1:] == [
+        "Queue old: priority, the quota of pods could not be mapped",
+        "Queue old is closed: that nothing new comes into it could not be mapped",
+        "namespace web: its queue gone is not in the dump",
+        "1 PodGroup: minMember could not be mapped: pods are placed one by one",
+    ]
+
+
+def test_of_yunikorn_queues_of_nobody_and_amounts_that_are_none_are_told() -> None:
+    leaf = "{name: bob, resources: {max: {vcore: many, memory: 1Gi, pods: 30}}}"
+    found, notes = read(YUNIKORN.replace("[{name: spark,", f"[{leaf}, {{name: spark,"))
+    assert found["queue-data-bob"]["hard"] == {"requests.memory": "1Gi"}
+    assert "queue data.bob: cpu: many, pods: 30 could not be mapped" in notes
+    assert "queue data.bob: no namespace is called like it, so who is in it is not known" in notes
 
 
 def test_the_tree_of_yunikorn_becomes_groups_and_its_leaves_namespaces() -> None:

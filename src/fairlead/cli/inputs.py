@@ -22,7 +22,8 @@ from fairlead.sim.dump_places import place_of
 from fairlead.sim.nodes import NodeShape, kubelet_nodes
 from fairlead.sim.openb import Arrival
 from fairlead.sim.workloads import generators
-from fairlead.sim.workloads.mapping import read_mapped, read_mapping
+from fairlead.sim.workloads.mapping import KIND as MAPPING
+from fairlead.sim.workloads.mapping import ArrivalMapping, read_mapped, read_mapping
 
 #: The default number of nodes.
 DEFAULT_NODES = 3
@@ -58,7 +59,7 @@ def arrivals(path: Path, mapping: Path | None = None) -> list[Arrival]:
     if path.suffix == ".csv":
         if mapping is None:
             return openb.read_pods(path)
-        return read_mapped(path, read_mapping(_document(mapping, "ArrivalMapping")))
+        return read_mapped(path, _mapping(mapping))
     if mapping is not None:
         raise ValueError(f"{mapping} is for tables (CSV), and {path} is none")
     found: list[Arrival] = []
@@ -73,19 +74,22 @@ def arrivals(path: Path, mapping: Path | None = None) -> list[Arrival]:
             pods.append(manifests.portable(document))
     for obj in pods:
         if obj["kind"] != "Pod":
-            name = metadata(obj).get("name")
-            raise ValueError(f"{path} holds {obj['kind']} {name}, but only pods arrive: load others with --import")
+            what = " ".join(filter(None, (obj["kind"], metadata(obj).get("name"))))
+            raise ValueError(f"{path} holds {what}, but only pods arrive: load others with --import")
     if not pods and not found:
         raise ValueError(f"{path} holds no Pod")
     _check(path, pods)
     return [Arrival(0.0, pod) for pod in pods] + found
 
 
-def _document(path: Path, kind: str) -> Obj:
-    document = next(goyaml.strict_documents(path.read_bytes()), None)
-    if not isinstance(document, dict) or document.get("kind") != kind:
-        raise ValueError(f"{path} holds no {kind}")
-    return document
+def _mapping(path: Path) -> ArrivalMapping:
+    try:
+        document = next(goyaml.strict_documents(path.read_bytes()), None)
+        if not isinstance(document, dict) or document.get("kind") != MAPPING:
+            raise ValueError(f"it holds no {MAPPING}")
+        return read_mapping(document)
+    except ValueError as problem:
+        raise ValueError(f"{path}: {problem}") from None
 
 
 def namespaces_of(coming: Iterable[Arrival], imported: Iterable[Obj]) -> list[Obj]:

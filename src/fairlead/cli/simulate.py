@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from fairlead.api.objects import Obj
+from fairlead.api.scheduling import DEFAULT_SCHEDULER
 from fairlead.cli.failures import Failure, WrongUsage, explained, parsing
 from fairlead.cli.inputs import arrivals, import_summary, imported_objects, namespaces_of, node_objects
 from fairlead.cli.node_options import NodesCommand, check_nodes, kubelet_options, node_configurations
@@ -21,6 +22,7 @@ from fairlead.compose import Settings
 from fairlead.runtime import rng
 from fairlead.runtime.clock import timestamp
 from fairlead.runtime.loops import DEFAULT_EPOCH
+from fairlead.scheduler.configuration import Configuration
 from fairlead.server.registry.restore import Restored
 from fairlead.sim.durations import seconds_of, span
 from fairlead.sim.manifests import latest_date
@@ -35,6 +37,7 @@ from fairlead.study.dump_notes import assumed_sources, notes
 from fairlead.study.export import run_csv, run_document, write_parquet
 from fairlead.study.html import report
 from fairlead.study.node_groups import node_groups
+from fairlead.study.other_schedulers import replaced
 from fairlead.study.parallel import play_all
 from fairlead.study.past.arrivals import arrivals_of_past
 from fairlead.study.queues.reading import admit, queues_of, stuck
@@ -135,6 +138,12 @@ def simulate(
                 coming = sorted(
                     [*coming, *_past(imported, epoch, past, limit, is_quiet=quiet)], key=lambda arrival: arrival.at
                 )
+        scheduler, request = scheduling(scheduler_config), study_request()
+        _other_schedulers(
+            [*imported, *(arrival.obj for arrival in coming)],
+            [scheduler, *(change.scheduler for change in request.changes)],
+            is_quiet=quiet,
+        )
         imported += declared(imported)
         beside = _node_groups(imported, is_quiet=quiet) if autoscale else []
         imported += _queues(imported, has_arbitrator=arbitrator, is_quiet=quiet)
@@ -142,14 +151,13 @@ def simulate(
             nodes=tuple(node_objects(nodes_from, imported, nodes, NodeShape(node_cpu, node_memory))),
             imported=(*imported, *namespaces_of(coming, imported)),
             on_restored=None if quiet else _TellImport(),
-            scheduling=scheduling(scheduler_config),
+            scheduling=scheduler,
             arbitrator=arbitrator,
             overused_namespaces=overuse_strategies(overused_namespaces, has_arbitrator=arbitrator),
             configurations=node_configurations(node_config, node_pods),
             assumed_sources=assumed_sources(imported),
         )
         check_nodes(settings.configurations, settings.nodes)
-        request = study_request()
         _refuse_extenders(settings, request)
         if not quiet:
             _tell_late(request, limit)
@@ -294,6 +302,16 @@ def _queues(imported: Sequence[Obj], *, has_arbitrator: bool, is_quiet: bool) ->
     for line in told if not is_quiet else ():
         click.echo(f"import: {line}", err=True)
     return found
+
+
+def _other_schedulers(
+    objects: Sequence[Obj], configurations: Sequence[Configuration | None], *, is_quiet: bool
+) -> None:
+    """Let the default one place pods that ask for a scheduler of which no configuration speaks."""
+    played = {profile.name for found in configurations if found is not None for profile in found.profiles}
+    for line in replaced(objects, played | {DEFAULT_SCHEDULER}):
+        if not is_quiet:
+            click.echo(f"import: {line}", err=True)
 
 
 def _node_groups(imported: Sequence[Obj], *, is_quiet: bool) -> list[Step]:

@@ -6,9 +6,8 @@ in MiB, GPUs as the extended resource `openb.trace/gpu-milli`, the GPU models a 
 
 from __future__ import annotations
 
-import csv
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -17,6 +16,7 @@ from fairlead.api.names import dns1123_subdomain
 from fairlead.api.objects import Obj
 from fairlead.api.quantity import canonical
 from fairlead.sim.behaviour import EXIT_CODE, LIFETIME_SECONDS
+from fairlead.sim.csv_rows import read_rows
 from fairlead.sim.nodes import node_manifest
 
 T = TypeVar("T")
@@ -47,24 +47,16 @@ def read_pods(path: Path) -> list[Arrival]:
     return sorted(_read(path, "pod", _POD_COLUMNS, _arrival), key=lambda arrival: arrival.at)
 
 
-def _read(path: Path, what: str, columns: set[str], make: Callable[[dict[str, str]], T]) -> Iterator[T]:
+def _read(path: Path, what: str, columns: set[str], make: Callable[[Mapping[str, str]], T]) -> Iterator[T]:
+    return read_rows(path, f"openb {what} list", lambda row, _: make(row), columns)
+
+
+def _arrival(row: Mapping[str, str]) -> Arrival:
     try:
-        with path.open(newline="", encoding="utf-8") as file:
-            rows = csv.DictReader(file, restval="")
-            if missing := columns - set(rows.fieldnames or ()):
-                raise ValueError(f"{path} is no openb {what} list: it has no column {', '.join(sorted(missing))}")
-            for row in rows:
-                try:
-                    yield make(row)
-                except ValueError as error:
-                    raise ValueError(f"{path}, line {rows.line_num}: {error}") from None
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"{path} is no openb {what} list in UTF-8: {error}") from None
-
-
-def _arrival(row: dict[str, str]) -> Arrival:
-    at = float(row["creation_time"])
-    if not math.isfinite(at):
+        at = float(row["creation_time"])
+    except ValueError:
+        at = math.nan
+    if not 0 <= at < math.inf:
         raise ValueError(f"creation_time {row['creation_time']!r} is no time")
     return Arrival(at, _pod(row))
 
@@ -81,7 +73,7 @@ def _amount(text: str) -> str:
     return canonical(text)
 
 
-def _node(row: dict[str, str]) -> Obj:
+def _node(row: Mapping[str, str]) -> Obj:
     amounts = {
         "cpu": _amount(f"{row['cpu_milli']}m"),
         "memory": _amount(f"{row['memory_mib']}Mi"),
@@ -92,7 +84,7 @@ def _node(row: dict[str, str]) -> Obj:
     return node_manifest(_name(row["sn"]), amounts, {MODEL_LABEL: row["model"]} if row["model"] else {})
 
 
-def _pod(row: dict[str, str]) -> Obj:
+def _pod(row: Mapping[str, str]) -> Obj:
     requests = {"cpu": _amount(f"{row['cpu_milli']}m"), "memory": _amount(f"{row['memory_mib']}Mi")}
     resources: Obj = {"requests": requests}
     if gpu := int(row["num_gpu"] or 0) * int(row["gpu_milli"] or 0):
@@ -116,7 +108,7 @@ def _affinity(models: list[str]) -> Obj:
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
 
 
-def _behaviour(row: dict[str, str]) -> Iterator[tuple[str, str]]:
+def _behaviour(row: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """A pod lives as long as it did in the trace; one without an end stays."""
     deleted, scheduled = row.get("deletion_time"), row.get("scheduled_time")
     if not deleted or not scheduled:

@@ -10,14 +10,16 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from fairlead.sim.histories import OOM, Disruption, PodHistory
+from fairlead.sim.histories import DRAINED, LOST, OOM, Disruption, PodHistory
 from fairlead.sim.pod_workloads import SINGLE_JOBS
-from fairlead.study.outcome import AT_ONCE_SECONDS, Outcome
+from fairlead.study.outcome import AT_ONCE_SECONDS, Outcome, StepDone
 
 #: Waiting so much longer than before counts.
 _LONGER_SECONDS: Final = AT_ONCE_SECONDS
 #: A replacement follows the end of the pod before it within this.
 _SOON_SECONDS: Final = 60.0
+#: What is done to pods because of something that was done with their node.
+_WITH_NODE: Final = frozenset({DRAINED, LOST})
 #: So many preemptions after one another are followed back.
 _LONGEST_CHAIN: Final = 5
 
@@ -123,7 +125,7 @@ def _hurt(pod: PodHistory, known: PodHistory | None, before: Outcome, after: Out
         how, since, reason, causes = _WAITING, pod.created, pod.waits_for, chains.of_wait(pod)
     elif suffered is not None:
         how, since, reason = suffered.kind, suffered.at, in_words(suffered)
-        causes = chains.of_disruption(suffered)
+        causes = chains.of_disruption(suffered, pod.node)
     elif waited > waited_before + _LONGER_SECONDS:
         how, since, reason, causes = _LONGER, pod.created, pod.waits_for, chains.of_wait(pod)
     else:
@@ -156,7 +158,7 @@ def in_words(disruption: Disruption) -> str:
 
 class _Chains:
     """Causes in one outcome: whose place a pod takes and why that was free, who drove it away and where that came from,
-    and the step of the change that came just before all that.
+    and the step of the change that came just before all that; of what is done with a node, the step about that node.
     """
 
     def __init__(self, outcome: Outcome) -> None:
@@ -169,13 +171,13 @@ class _Chains:
         replaced = self._replaced.get(pod.uid)
         if replaced is None:
             return self._with_step([], pod.created)
-        return self._led_to(replaced.lost, [f"it replaces {replaced.pod}, {in_words(replaced.lost)}"])
+        return self._led_to(replaced.lost, replaced.node, [f"it replaces {replaced.pod}, {in_words(replaced.lost)}"])
 
-    def of_disruption(self, disruption: Disruption) -> list[str]:
-        """What led to it, the first cause first."""
-        return self._led_to(disruption, [])
+    def of_disruption(self, disruption: Disruption, node: str) -> list[str]:
+        """What led to it on that node, the first cause first."""
+        return self._led_to(disruption, node, [])
 
-    def _led_to(self, disruption: Disruption, found: list[str]) -> list[str]:
+    def _led_to(self, disruption: Disruption, node: str, found: list[str]) -> list[str]:
         """The causes of a disruption before those that were found."""
         first = disruption.at
         for _ in range(_LONGEST_CHAIN):
@@ -186,14 +188,25 @@ class _Chains:
             replaced = self._replaced.get(preemptor.uid)
             if replaced is None:
                 break
-            disruption = replaced.lost
+            disruption, node = replaced.lost, replaced.node
             first = min(first, disruption.at)
             found.insert(0, f"{preemptor.pod} replaces {replaced.pod}, {in_words(disruption)}")
-        return self._with_step(found, first)
+        return self._with_step(found, first, node if disruption.kind in _WITH_NODE else "")
 
-    def _with_step(self, found: list[str], at: float) -> list[str]:
-        step = next((step for step in reversed(self._steps) if step.at <= at), None)
+    def _with_step(self, found: list[str], at: float, node: str = "") -> list[str]:
+        step = self._step(at, node)
         return found if step is None else [f"{_AFTER}{step.text}", *found]
+
+    def _step(self, at: float, node: str) -> StepDone | None:
+        """The last one by then about that node, else the last one."""
+        last = None
+        for step in reversed(self._steps):
+            if step.at > at:
+                continue
+            if not node or step.text.endswith(f" {node}"):
+                return step
+            last = last or step
+        return last
 
 
 class _Replaced(NamedTuple):
@@ -201,6 +214,7 @@ class _Replaced(NamedTuple):
 
     pod: str
     uid: str
+    node: str
     lost: Disruption
 
 
@@ -232,7 +246,7 @@ def _losses(pods: Iterable[PodHistory]) -> Iterator[_Replaced]:
     for pod in pods:
         lost = next((disruption for disruption in pod.disruptions if disruption.kind != OOM), None)
         if lost is not None:
-            yield _Replaced(pod.pod, pod.uid, lost)
+            yield _Replaced(pod.pod, pod.uid, pod.node, lost)
 
 
 def _when(place: _Replaced) -> tuple[float, str]:

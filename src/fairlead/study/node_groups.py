@@ -66,6 +66,8 @@ def _karpenter(pool: Obj, nodes: Sequence[Obj], found: NodeGroups) -> None:
         return
     shape = _commonest(members)
     unmapped = sorted(spec.keys() & {"weight", "replicas"}) + sorted(_dict(spec, "disruption").keys() & {"budgets"})
+    if (policy := _dict(spec, "disruption").get("consolidationPolicy")) not in (None, "WhenEmpty"):
+        unmapped.append(f"consolidationPolicy: {policy} (nodes go when they are empty)")
     if unmapped:
         found.notes.append(f"{title}: {', '.join(unmapped)} could not be mapped")
     if len(requirements := _dict(template, "spec").get("requirements") or ()) and _varied(members):

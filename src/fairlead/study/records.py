@@ -9,9 +9,10 @@ from __future__ import annotations
 import gzip
 import hashlib
 import os
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -27,7 +28,7 @@ class Run(msgspec.Struct):
     """All variants of one study; the first is that without a change."""
 
     seed: int
-    outcomes: list[Outcome]
+    outcomes: Annotated[list[Outcome], msgspec.Meta(min_length=1)]
     #: Of a bisection: the value that it found, empty if none meets the rules. None: nothing was looked for.
     found: str | None = None
     format: int = _FORMAT
@@ -51,6 +52,12 @@ class Run(msgspec.Struct):
     @property
     def name(self) -> str:
         return f"run-{self.digest[:8]}"
+
+
+class _AnyRun(msgspec.Struct):
+    """Of a run of any version."""
+
+    format: int
 
 
 class UnknownRun(ValueError):
@@ -79,7 +86,7 @@ def load(name: str) -> Run:
     """By its name (or the beginning of it), or by its path. Raises UnknownRun."""
     path = Path(name)
     if not path.is_file():
-        found = sorted(folder().glob(f"{name}*{_SUFFIX}")) if os.sep not in name else []
+        found = sorted(folder().glob(f"{name}*{_SUFFIX}")) if name and os.sep not in name else []
         if not found:
             raise UnknownRun(f"there is no run {name!r} in {folder()}: fairlead simulate makes one")
         if len(found) > 1:
@@ -87,12 +94,12 @@ def load(name: str) -> Run:
             raise UnknownRun(f"{name!r} is the beginning of several runs: {names}")
         path = found[0]
     try:
-        run = msgspec.json.decode(gzip.decompress(path.read_bytes()), type=Run)
-    except (OSError, EOFError, ValueError) as error:
-        raise UnknownRun(f"{path} is no run of fairlead simulate: {error}") from None
-    if run.format != _FORMAT or not run.outcomes:
-        raise UnknownRun(f"{path} is a run of another version of fairlead: simulate it again")
-    return run
+        written = gzip.decompress(path.read_bytes())
+        if msgspec.json.decode(written, type=_AnyRun).format != _FORMAT:
+            raise UnknownRun(f"{path} is a run of another version of fairlead: simulate it again")
+        return msgspec.json.decode(written, type=Run)
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error, msgspec.MsgspecError) as error:
+        raise UnknownRun(f"{path} is no run of fairlead simulate, or is damaged: {error}") from None
 
 
 def _forget_oldest(runs: Path) -> None:

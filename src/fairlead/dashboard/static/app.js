@@ -33,6 +33,8 @@ let source = null;
 let ahead = 0; // the server's clock of this one, in seconds
 let panelsAt = 0;
 let isPlanned = false;
+let overview = { top: 0, pod: "" }; // how far it was scrolled when a pod or a node was chosen, and which
+let whenDrawn = null; // what is left to do as soon as the texts are drawn
 let later = null; // the timer that draws texts which were drawn a moment ago
 
 const act = {
@@ -119,7 +121,20 @@ function second() {
   plan();
 }
 
+/** Another panel is read from its top, and the overview on from where it was left, by keyboard, too. */
+function turnTo(selection) {
+  const side = place("side");
+  const hasFocus = side.contains(document.activeElement);
+  if (!page.selection) overview = { top: side.scrollTop, pod: selection?.name ?? "" };
+  whenDrawn = () => {
+    side.scrollTop = selection ? 0 : overview.top;
+    const next = selection ? ".back" : `[data-pod="${CSS.escape(overview.pod)}"]`;
+    if (hasFocus) side.querySelector(next)?.focus({ preventScroll: true });
+  };
+}
+
 async function choose(selection) {
+  turnTo(selection);
   page.selection = selection;
   tiles.select(selection?.kind === "node" ? selection.name : null);
   plan(0);
@@ -152,6 +167,7 @@ function draw(now) {
   if (dirty.size) {
     tiles.draw(dirty, { cluster: history.shown, dimension: DIMENSIONS[page.dimension], colours, filter: meant });
     dirty.clear();
+    place("none").textContent = tiles.isEmpty ? emptiness(meant) : "";
   }
   if (now - panelsAt < PANELS_MILLISECONDS) {
     later ??= setTimeout(() => ((later = null), plan()), PANELS_MILLISECONDS);
@@ -169,6 +185,13 @@ function draw(now) {
     place("time"),
   );
   render(page.hasHelp ? html`<${Help} onClose=${() => ((page.hasHelp = false), plan(0))} />` : null, place("dialog"));
+  whenDrawn?.();
+  whenDrawn = null;
+}
+
+function emptiness(meant) {
+  if (!meant.isEmpty) return "No node, and no pod on one, that the filter means.";
+  return page.about.isLive ? "There are no nodes." : "None of these pods was on a node.";
 }
 
 function sharesAt(at) {

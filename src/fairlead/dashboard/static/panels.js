@@ -83,7 +83,7 @@ function Groups({ cluster, dimension, colours, filter, act }) {
 
 function PodList({ pods, act, withNote }) {
   return html`<ul class="pods">${pods.slice(0, LISTED).map((pod) => html`<li key=${pod.key}>
-    <button type="button" class="link" onClick=${() => act.pod(pod.key)}>${pod.key}</button>
+    <button type="button" class="link" data-pod=${pod.key} onClick=${() => act.pod(pod.key)}>${pod.key}</button>
     <span class=${`soft ${pod.phase === "Failed" ? "bad" : ""}`}>${[pod.phase, pod.qos, pod.priority && `priority ${pod.priority}`].filter(Boolean).join(", ")}</span>
     ${withNote && pod.note && html`<div class="soft note">${pod.note}</div>`}
   </li>`)}</ul>
@@ -137,7 +137,8 @@ function Back({ act }) {
 
 function Node({ node, cluster, filter, act }) {
   const requested = cluster.requestedOn(node.name);
-  const pods = [...cluster.podsOf(node.name)].filter((pod) => filter.isEmpty || filter.pod(pod) || filter.node(node));
+  const all = [...cluster.podsOf(node.name)];
+  const pods = all.filter((pod) => filter.isEmpty || filter.pod(pod) || filter.node(node));
   pods.sort((a, b) => holds(b) - holds(a) || (a.key < b.key ? -1 : 1));
   return html`<${Back} act=${act} />
     <h2>${node.name}</h2>
@@ -148,6 +149,7 @@ function Node({ node, cluster, filter, act }) {
       ["memory", node.memory, requested.memory, node.usedMemory],
     ]} />`}
     <h2>${count(requested.pods, "pod")}${node.pods ? ` of ${node.pods}` : ""}</h2>
+    ${pods.length < all.length && html`<p class="soft">The filter means ${pods.length} of ${all.length}.</p>`}
     <${PodList} pods=${pods} act=${act} withNote />`;
 }
 

@@ -55,6 +55,10 @@ export class Tiles {
     if (tile) this.#reach(tile);
   }
 
+  get isEmpty() {
+    return !this.#visible().length;
+  }
+
   focus() {
     this.#reachable?.focus();
   }

@@ -40,7 +40,7 @@ export function Timeline({ began, ended, at, isLive, figures, marks, onLook }) {
   return html`
     <div class="legend">
       ${LINES.filter((name) => figures.lines[name]?.some((value) => !Number.isNaN(value))).map(
-        (name) => html`<span class=${classOf(name)} key=${name}>${name} <b>${percent(valueAt(figures, name, chosen))}</b></span>`,
+        (name) => html`<span class=${classOf(name)} key=${name}>${name} <b>${measured(valueAt(figures, name, chosen))}</b></span>`,
       )}
       <output for="when">${said}</output>
       <button type="button" disabled=${at === null} onClick=${() => onLook(null)}>${isLive ? "Live" : "End"}</button>
@@ -72,7 +72,11 @@ function classOf(name) {
 
 function valueAt(figures, name, time) {
   const index = figures.at.findLastIndex((at) => at <= time);
-  return figures.lines[name]?.[Math.max(index, 0)] || 0;
+  return figures.lines[name]?.[Math.max(index, 0)] ?? 0;
+}
+
+function measured(part) {
+  return Number.isNaN(part) ? "–" : percent(part);
 }
 
 function points(figures, name, x, ended) {

@@ -36,6 +36,8 @@ def amounts(text: str) -> Distribution:
             quantity = parse(argument)
         except QuantityError:
             raise ValueError(f"{argument!r} is no quantity") from None
+        if quantity.nanos < 0:
+            raise ValueError(f"{argument!r} is less than 0")
         styles.append(quantity.format)
         return float(quantity.nanos)
 
@@ -92,10 +94,17 @@ def _exponential(arguments: Sequence[str], read: Callable[[str], float]) -> Call
 def _lognormal(arguments: Sequence[str], read: Callable[[str], float]) -> Callable[[random.Random], float]:
     if len(arguments) != 2:
         raise ValueError("lognormal takes its median and sigma")
-    median, sigma = read(arguments[0]), float(arguments[1])
+    median, sigma = read(arguments[0]), _number(arguments[1])
     if median <= 0 or not 0 <= sigma <= 10:
         raise ValueError("lognormal takes a median of more than 0 and a sigma from 0 to 10")
     return lambda rng: min(median * math.exp(rng.gauss(0, sigma)), median * _MOST_TIMES)
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is no number") from None
 
 
 _MAKERS: Final[dict[str, Maker]] = {

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead.api.names import dns1123_subdomain
+from fairlead.api.names import dns1123_label, dns1123_subdomain
 from fairlead.api.objects import Obj
 from fairlead.runtime import rng as randomness
 from fairlead.sim.behaviour import EXIT_CODE, LIFETIME_SECONDS
@@ -25,6 +25,10 @@ _UNIT_SECONDS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 MOST_PODS: Final = 5_000_000
 
 
+#: YAML has numbers for `cpu: 2` and `cpu: 0.5`.
+Amount = str | int | float
+
+
 class Wave(msgspec.Struct, forbid_unknown_fields=True):
     """The rate swings about its mean: by `amplitude` of it, the highest at `peak`."""
 
@@ -37,19 +41,21 @@ class Stream(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     name: str
     rate: str
     namespace: str = "default"
-    cpu: str = "100m"
-    memory: str = "128Mi"
+    cpu: Amount = "100m"
+    memory: Amount = "128Mi"
     lifetime: str = "10m"
     priority_class_name: str = ""
     labels: dict[str, str] = {}
     node_selector: dict[str, str] = {}
     failures: float = 0.0
     wave: Wave | None = None
-    extended: dict[str, str] = {}
+    extended: dict[str, Amount] = {}
 
     def __post_init__(self) -> None:
         if problems := dns1123_subdomain(self.name):
             raise ValueError(f"name {self.name!r}: {problems[0]}")
+        if problems := dns1123_label(self.namespace):
+            raise ValueError(f"namespace {self.namespace!r}: {problems[0]}")
         if not 0 <= self.failures <= 1:
             raise ValueError(f"failures: {self.failures} is not between 0 and 1")
         if self.wave is not None and not 0 <= self.wave.amplitude <= 1:
@@ -71,14 +77,23 @@ def generated(document: Obj) -> list[Arrival]:
     except msgspec.ValidationError as problem:
         raise ValueError(f"{KIND}: {problem}") from None
     seconds = seconds_of(wanted.length)
-    found = [arrival for stream in wanted.streams for arrival in _arrivals(stream, seconds)]
+    known: set[tuple[str, str]] = set()
+    found: list[Arrival] = []
+    for stream in wanted.streams:
+        if (stream.namespace, stream.name) in known:
+            raise ValueError(f"two streams are named {stream.name} in namespace {stream.namespace}")
+        known.add((stream.namespace, stream.name))
+        try:
+            found += _arrivals(stream, seconds)
+        except ValueError as problem:
+            raise ValueError(f"stream {stream.name}: {problem}") from None
     return sorted(found, key=lambda arrival: arrival.at)
 
 
 def _arrivals(stream: Stream, seconds: float) -> Iterator[Arrival]:
     rate = _per_second(stream.rate)
     if rate * seconds > MOST_PODS:
-        raise ValueError(f"stream {stream.name}: {stream.rate} for so long are more than {MOST_PODS:,} pods")
+        raise ValueError(f"{stream.rate} for so long are more than {MOST_PODS:,} pods")
     make = _PodMaker(stream)
     rng, at, number = randomness.source(), 0.0, 0
     rate_at = _rate_over_time(rate, stream.wave)
@@ -99,7 +114,9 @@ def _per_second(text: str) -> float:
 def _rate_over_time(mean: float, wave: Wave | None) -> Callable[[float], float]:
     if wave is None:
         return lambda at: mean
-    peak, period, amplitude = seconds_of(wave.peak), max(seconds_of(wave.period), 1.0), wave.amplitude
+    peak, period, amplitude = seconds_of(wave.peak), seconds_of(wave.period), wave.amplitude
+    if not period:
+        raise ValueError(f"wave: period {wave.period!r} is no time")
     return lambda at: mean * (1 + amplitude * math.cos(2 * math.pi * (at - peak) / period))
 
 
@@ -108,8 +125,11 @@ class _PodMaker:
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
-        self._amounts: dict[str, Distribution] = {"cpu": amounts(stream.cpu), "memory": amounts(stream.memory)}
-        self._extended = {name: amounts(text) for name, text in stream.extended.items()}
+        self._amounts: dict[str, Distribution] = {
+            "cpu": amounts(str(stream.cpu)),
+            "memory": amounts(str(stream.memory)),
+        }
+        self._extended = {name: amounts(str(amount)) for name, amount in stream.extended.items()}
         self._lifetime = durations(stream.lifetime)
 
     def pod(self, number: int, rng: random.Random) -> Obj:

@@ -12,7 +12,6 @@ only: {status: [Terminated, Failed]}       # rows with other values are left out
 
 from __future__ import annotations
 
-import csv
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -24,6 +23,7 @@ import msgspec
 from fairlead.api.objects import Obj
 from fairlead.api.quantity import Quantity, QuantityError, parse
 from fairlead.sim.behaviour import EXIT_CODE, LIFETIME_SECONDS
+from fairlead.sim.csv_rows import read_rows
 from fairlead.sim.openb import Arrival
 from fairlead.sim.workloads.distributions import quantity_text
 
@@ -78,35 +78,26 @@ def read_mapping(document: Obj) -> ArrivalMapping:
 
 def read_mapped(path: Path, mapping: ArrivalMapping) -> list[Arrival]:
     """By time; the first comes at once. Raises ValueError, which names the line."""
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            rows = csv.DictReader(file, restval="")
-            _check_columns(path, mapping, rows.fieldnames or ())
-            found: list[Arrival] = []
-            for row in rows:
-                try:
-                    found += _arrivals(row, mapping, rows.line_num)
-                except (ValueError, OverflowError) as problem:
-                    raise ValueError(f"{path}, line {rows.line_num}: {problem}") from None
-    except (UnicodeDecodeError, csv.Error) as problem:
-        raise ValueError(f"{path} is no CSV in UTF-8: {problem}") from None
+    rows = read_rows(
+        path, "table of this mapping", lambda row, line: list(_arrivals(row, mapping, line)), _columns(mapping)
+    )
+    found = [arrival for of_row in rows for arrival in of_row]
+    if not found:
+        raise ValueError(f"{path}: no row of it is meant by `only`" if mapping.only else f"{path} has no rows")
     found.sort(key=lambda arrival: arrival.at)
-    first = found[0].at if found else 0.0
-    return [Arrival(arrival.at - first, arrival.obj) for arrival in found]
+    return [Arrival(arrival.at - found[0].at, arrival.obj) for arrival in found]
 
 
 def _of(meaning: Column | str) -> Column:
     return Column(meaning) if isinstance(meaning, str) else meaning
 
 
-def _check_columns(path: Path, mapping: ArrivalMapping, names: object) -> None:
-    assert isinstance(names, list | tuple)
+def _columns(mapping: ArrivalMapping) -> set[str]:
+    """All that it speaks of."""
     meanings = [getattr(mapping.columns, field) for field in _Meanings.__struct_fields__]
     columns = [_of(meaning) for meaning in meanings if not isinstance(meaning, dict)]
     columns += [_of(each) for part in (mapping.columns.extended, mapping.columns.labels) for each in part.values()]
-    wanted = {column.column for column in columns if column.column} | mapping.only.keys()
-    if missing := wanted - set(names):
-        raise ValueError(f"{path} has no column {', '.join(sorted(missing))}: it has {', '.join(names)}")
+    return {column.column for column in columns if column.column} | mapping.only.keys()
 
 
 def _arrivals(row: Mapping[str, str], mapping: ArrivalMapping, number: int) -> Iterator[Arrival]:
@@ -116,9 +107,11 @@ def _arrivals(row: Mapping[str, str], mapping: ArrivalMapping, number: int) -> I
     at = _seconds(columns.created, row)
     if at is None:
         raise ValueError("it does not say when it was created")
-    count = int(float(_of(columns.count).read(row) or 1))
+    if at < 0:
+        raise ValueError(f"{_named(columns.created, row)} is before all time: leave such rows out")
+    count = _whole(columns.count, row, 1)
     if not 0 <= count <= _MOST_OF_ONE_ROW:
-        raise ValueError(f"count {count} is not between 0 and {_MOST_OF_ONE_ROW:,}")
+        raise ValueError(f"{_named(columns.count, row)} is not between 0 and {_MOST_OF_ONE_ROW:,}")
     name = _NO_NAME.sub("-", _of(columns.name).read(row).lower()).strip("-")[:200] or "pod"
     for index in range(count):
         yield Arrival(at, _pod(f"{name}-{number}" + (f"-{index}" if count > 1 else ""), row, columns))
@@ -126,14 +119,14 @@ def _arrivals(row: Mapping[str, str], mapping: ArrivalMapping, number: int) -> I
 
 def _pod(name: str, row: Mapping[str, str], columns: _Meanings) -> Obj:
     requests = {"cpu": columns.cpu, "memory": columns.memory, **columns.extended}
-    amounts = {key: amount for key, meaning in requests.items() if (amount := _amount(meaning, row))}
+    amounts = {key: amount for key, meaning in requests.items() if (amount := _amount(key, meaning, row))}
     extended = {key: amounts[key] for key in columns.extended if key in amounts}
     resources: Obj = {"requests": amounts} | ({"limits": extended} if extended else {})
     annotations: dict[str, str] = {}
     if (lifetime := _lifetime(columns, row)) is not None:
         annotations[LIFETIME_SECONDS] = f"{max(lifetime, 0.001):.3f}"
-    if exit_code := _of(columns.exitCode).read(row):
-        annotations[EXIT_CODE] = str(int(float(exit_code)) % 256)
+    if _of(columns.exitCode).read(row):
+        annotations[EXIT_CODE] = str(_whole(columns.exitCode, row, 0) % 256)
     spec: Obj = {
         "restartPolicy": "Never",
         "containers": [{"name": "main", "image": "sim.fairlead.dev/task", "resources": resources}],
@@ -148,11 +141,41 @@ def _pod(name: str, row: Mapping[str, str], columns: _Meanings) -> Obj:
 
 
 def _lifetime(columns: _Meanings, row: Mapping[str, str]) -> float | None:
+    """None for one that does not end; what ends in the second in which it began has an end."""
     lifetime = _seconds(columns.lifetime, row)
-    if lifetime is None:
-        started, ended = _seconds(columns.started or columns.created, row), _seconds(columns.ended, row)
-        lifetime = ended - started if started is not None and ended is not None else None
-    return lifetime if lifetime is not None and lifetime > 0 else None
+    if lifetime is not None:
+        if lifetime < 0:
+            raise ValueError(f"{_named(columns.lifetime, row)} is less than 0")
+        return lifetime
+    beginning = columns.started or columns.created
+    started, ended = _seconds(beginning, row), _seconds(columns.ended, row)
+    if started is None or not ended:  # some traces have a 0 where a task has not ended
+        return None
+    if ended < started:
+        raise ValueError(f"{_named(columns.ended, row)} is before {_named(beginning, row)}")
+    return ended - started
+
+
+def _named(meaning: Column | str, row: Mapping[str, str]) -> str:
+    """A value with its column, for those who look for it."""
+    column = _of(meaning)
+    return f"{column.column or 'value'} {column.read(row)!r}"
+
+
+def _number(meaning: Column | str, row: Mapping[str, str]) -> float:
+    try:
+        return float(_of(meaning).read(row))
+    except ValueError:
+        raise ValueError(f"{_named(meaning, row)} is no number") from None
+
+
+def _whole(meaning: Column | str, row: Mapping[str, str], default: int) -> int:
+    if not _of(meaning).read(row):
+        return default
+    number = _number(meaning, row)
+    if not number.is_integer():
+        raise ValueError(f"{_named(meaning, row)} is no whole number")
+    return int(number)
 
 
 def _seconds(meaning: Column | str, row: Mapping[str, str]) -> float | None:
@@ -162,24 +185,37 @@ def _seconds(meaning: Column | str, row: Mapping[str, str]) -> float | None:
         return None
     if column.unit not in ("", *_TIMES):
         raise ValueError(f"unit {column.unit!r} is no unit of time: there are {', '.join(_TIMES)}")
-    seconds = float(text) * _TIMES[column.unit or "s"]
+    seconds = _number(meaning, row) * _TIMES[column.unit or "s"]
     if not math.isfinite(seconds):
-        raise ValueError(f"{column.column} {text!r} is no time")
+        raise ValueError(f"{_named(meaning, row)} is no time")
     return seconds
 
 
-def _amount(meaning: Column | str, row: Mapping[str, str]) -> str:
+def _amount(resource: str, meaning: Column | str, row: Mapping[str, str]) -> str:
+    """Empty where nothing is asked for."""
     column = _of(meaning)
     text = column.read(row)
     if not text:
         return ""
+    if column.unit:
+        number, unit = _number(meaning, row), _quantity(column.unit, "unit")
+        if unit.nanos <= 0:
+            raise ValueError(f"unit {column.unit!r} is no amount")
+        if not 0 <= number < 1e12:
+            raise ValueError(f"{_named(meaning, row)} is no amount")
+        amount = quantity_text(number * unit.nanos, unit.format) if number else ""
+    else:
+        quantity = _quantity(text, column.column or "value")
+        if quantity.nanos < 0:
+            raise ValueError(f"{_named(meaning, row)} is no amount")
+        amount = str(quantity) if quantity.nanos else ""
+    if amount and resource not in ("cpu", "memory") and parse(amount).milli % 1000:
+        raise ValueError(f"{_named(meaning, row)}: {resource} is counted in whole numbers, and this is {amount}")
+    return amount
+
+
+def _quantity(text: str, name: str) -> Quantity:
     try:
-        if not column.unit:
-            return str(parse(text))
-        unit: Quantity = parse(column.unit)
-    except QuantityError as problem:
-        raise ValueError(f"{column.column or 'value'} {text!r}: {problem}") from None
-    number = float(text)
-    if not 0 <= number < 1e12:
-        raise ValueError(f"{column.column} {text!r} is no amount")
-    return quantity_text(number * unit.nanos, unit.format) if number else ""
+        return parse(text)
+    except QuantityError:
+        raise ValueError(f"{name} {text!r} is no quantity: write 500m, 2 or 1Gi") from None

@@ -1,6 +1,6 @@
 """Kueue: cohorts and cluster queues become groups, namespaces with local queues their members.
 
-Cohort ──────▶ ConsumerGroup (weight, parent)
+Cohort ──────▶ ConsumerGroup (weight, parent): what its queues have together is all there is
 ClusterQueue ▶ ConsumerGroup: nominal quotas of all flavours are reserved, what may be borrowed bounds it
 LocalQueue ──▶ its namespace belongs to that group
 """
@@ -8,6 +8,7 @@ LocalQueue ──▶ its namespace belongs to that group
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from fairlead.api.objects import Obj
@@ -19,12 +20,21 @@ GROUP: Final = "kueue.x-k8s.io"
 #: Who has this label waits for Kueue: a Job suspended, a pod behind gates of Kueue's.
 _QUEUE_LABEL: Final = f"{GROUP}/queue-name"
 #: What a cluster queue says that the arbitrator has no word for.
-_UNMAPPED: Final = ("preemption", "flavorFungibility", "namespaceSelector", "admissionChecks", "stopPolicy")
+_UNMAPPED: Final = (
+    "preemption",
+    "flavorFungibility",
+    "namespaceSelector",
+    "admissionChecks",
+    "admissionChecksStrategy",
+    "queueingStrategy",
+    "stopPolicy",
+)
 #: What Kueue fills in of that where nobody has said anything; `namespaceSelector: {}` are all namespaces.
 _SAYS_NOTHING: Final = {
     "flavorFungibility": {"whenCanBorrow": "Borrow", "whenCanPreempt": "TryNextFlavor"},
     "namespaceSelector": {},
     "admissionChecks": [],
+    "queueingStrategy": "BestEffortFIFO",
     "stopPolicy": "None",
 }
 
@@ -34,13 +44,7 @@ def mapped(objects: Sequence[Obj]) -> Mapped:
     of_kind = {
         kind: [obj for obj in objects if obj["kind"] == kind] for kind in ("Cohort", "ClusterQueue", "LocalQueue")
     }
-    cohorts = {_name(cohort): mapping_at(cohort, "spec") for cohort in of_kind["Cohort"]}
-    for queue in of_kind["ClusterQueue"]:
-        if cohort := _cohort_of(queue):
-            cohorts.setdefault(cohort, {})
-    for name, spec in sorted(cohorts.items()):
-        parent = str(spec.get("parentName") or spec.get("parent") or "")
-        found.group(f"cohort-{name}", weight=_weight(spec), parent=group_name(f"cohort-{parent}") if parent else "")
+    _cohorts(of_kind["Cohort"], of_kind["ClusterQueue"], found)
     for queue in of_kind["ClusterQueue"]:
         _cluster_queue(queue, found)
     for queue in of_kind["LocalQueue"]:
@@ -54,12 +58,69 @@ def mapped(objects: Sequence[Obj]) -> Mapped:
     return found
 
 
+@dataclass(slots=True)
+class _Cohort:
+    spec: Mapping[str, Any]
+    #: What it, its queues and the cohorts in it have together.
+    total: dict[str, Quantity] = field(default_factory=dict)
+
+    @property
+    def parent(self) -> str:
+        return str(self.spec.get("parentName") or self.spec.get("parent") or "")
+
+
+def _cohorts(given: Sequence[Obj], queues: Sequence[Obj], found: Mapped) -> None:
+    """Those that are named alone are there, too. Of a cohort nobody has more than all have together, and as much as it
+    may borrow.
+    """
+    cohorts = {_name(cohort): _Cohort(mapping_at(cohort, "spec")) for cohort in given}
+    for name in [*(cohort.parent for cohort in cohorts.values()), *map(_cohort_of, queues)]:
+        if name:
+            cohorts.setdefault(name, _Cohort({}))
+    for name, cohort in cohorts.items():
+        _add_quotas(cohort.spec, name, cohorts)
+    for queue in queues:
+        _add_quotas(mapping_at(queue, "spec"), _cohort_of(queue), cohorts)
+    for name, cohort in sorted(cohorts.items()):
+        own, most = _nominal(cohort.spec), dict(cohort.total)
+        for resource, _, limit in _quotas(cohort.spec) if cohort.parent else ():
+            if limit is not None and resource in most:
+                most[resource] += limit
+        bounded = {key for key, _, limit in _quotas(cohort.spec) if limit is not None} if cohort.parent else set(most)
+        found.group(
+            f"cohort-{name}",
+            weight=_weight(cohort.spec),
+            parent=group_name(f"cohort-{cohort.parent}") if cohort.parent else "",
+            reserved=amounts(cohort.total) if own else {},
+            hard=amounts({key: amount for key, amount in most.items() if key in bounded}),
+        )
+        found.lacks(f"Cohort {name}", _unmapped(cohort.spec))
+
+
+def _add_quotas(spec: Mapping[str, Any], name: str, cohorts: Mapping[str, _Cohort]) -> None:
+    """To that cohort and those around it."""
+    around: set[str] = set()
+    while name in cohorts and name not in around:
+        around.add(name)
+        for resource, quota in _nominal(spec).items():
+            total = cohorts[name].total
+            total[resource] = total[resource] + quota if resource in total else quota
+        name = cohorts[name].parent
+
+
+def _nominal(spec: Mapping[str, Any]) -> dict[str, Quantity]:
+    """Of all flavours together."""
+    nominal: dict[str, Quantity] = {}
+    for name, quota, _ in _quotas(spec):
+        nominal[name] = nominal[name] + quota if name in nominal else quota
+    return nominal
+
+
 def _cluster_queue(queue: Obj, found: Mapped) -> None:
     spec = mapping_at(queue, "spec")
-    nominal: dict[str, Quantity] = {}
+    nominal = _nominal(spec)
     most: dict[str, Quantity | None] = {}
     for name, quota, limit in _quotas(spec):
-        nominal[name] = nominal[name] + quota if name in nominal else quota
         known = most.get(name, parse("0"))
         most[name] = None if limit is None or known is None else known + quota + limit
     cohort = _cohort_of(queue)
@@ -75,20 +136,27 @@ def _cluster_queue(queue: Obj, found: Mapped) -> None:
 
 
 def _unmapped(spec: Mapping[str, Any]) -> list[str]:
-    return [field for field in _UNMAPPED if field in spec and spec[field] != _SAYS_NOTHING.get(field)]
+    lacking = [name for name in _UNMAPPED if name in spec and spec[name] != _SAYS_NOTHING.get(name)]
+    resources = list(_resources(spec))
+    lacking += ["lendingLimit"] if any("lendingLimit" in resource for resource in resources) else []
+    return lacking + (["the quota of pods"] if any(resource.get("name") == "pods" for resource in resources) else [])
 
 
 def _quotas(spec: Mapping[str, Any]) -> Iterator[tuple[str, Quantity, Quantity | None]]:
     """Resource, nominal quota, and how much may be borrowed (None: any amount)."""
+    for resource in _resources(spec):
+        try:
+            limit = resource.get("borrowingLimit")
+            quota = parse(str(resource.get("nominalQuota", "0")))
+            yield str(resource.get("name")), quota, None if limit is None else parse(str(limit))
+        except QuantityError:
+            continue
+
+
+def _resources(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     for group in mappings(spec.get("resourceGroups")):
         for flavour in mappings(group.get("flavors")):
-            for resource in mappings(flavour.get("resources")):
-                try:
-                    limit = resource.get("borrowingLimit")
-                    quota = parse(str(resource.get("nominalQuota", "0")))
-                    yield str(resource.get("name")), quota, None if limit is None else parse(str(limit))
-                except QuantityError:
-                    continue
+            yield from mappings(flavour.get("resources"))
 
 
 def _local_queue(queue: Obj, found: Mapped) -> None:

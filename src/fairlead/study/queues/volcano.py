@@ -9,9 +9,10 @@ from typing import Final
 from fairlead.api.objects import Obj
 from fairlead.study.queues.mapped import Mapped, amounts, group_name
 from fairlead.study.reading import mapping_at, number_of
+from fairlead.wording import counted
 
 GROUP: Final = "scheduling.volcano.sh"
-_UNMAPPED: Final = ("affinity", "extendClusters", "type")
+_UNMAPPED: Final = ("affinity", "dequeueStrategy", "extendClusters", "priority", "type")
 _DEFAULT: Final = "default"
 
 
@@ -21,6 +22,11 @@ def mapped(objects: Sequence[Obj]) -> Mapped:
         str(name): mapping_at(obj, "spec")
         for obj in objects
         if obj["kind"] == "Queue" and (name := mapping_at(obj, "metadata").get("name"))
+    }
+    closed = {
+        str(mapping_at(obj, "metadata").get("name"))
+        for obj in objects
+        if obj["kind"] == "Queue" and mapping_at(obj, "status").get("state") in ("Closed", "Closing")
     }
     for name, spec in sorted(queues.items()):
         parent = str(spec.get("parent") or "")
@@ -36,7 +42,11 @@ def mapped(objects: Sequence[Obj]) -> Mapped:
             lacking.add("reclaimable: false")
         if spec.get("deserved"):
             lacking.add("deserved (weights and guarantees decide)")
+        if mapping_at(spec, "capability").get("pods") is not None:
+            lacking.add("the quota of pods")
         found.lacks(f"Queue {name}", lacking)
+        if name in closed:
+            found.notes.append(f"Queue {name} is closed: that nothing new comes into it could not be mapped")
     named: dict[str, Counter[str]] = defaultdict(Counter)
     for obj in objects:
         if obj["kind"] == "PodGroup":
@@ -49,4 +59,10 @@ def mapped(objects: Sequence[Obj]) -> Mapped:
             found.notes.append(f"namespace {namespace}: its pod groups name {queue} and {others}; {queue} counts")
         if queue in queues:
             found.consumer(namespace, parent=group_name(f"queue-{queue}"))
+        else:
+            found.notes.append(f"namespace {namespace}: its queue {queue} is not in the dump")
+    sizes = [mapping_at(obj, "spec").get("minMember") for obj in objects if obj["kind"] == "PodGroup"]
+    gangs = sum(number_of(size, 1) > 1 for size in sizes)
+    if gangs:
+        found.notes.append(f"{counted(gangs, 'PodGroup')}: minMember could not be mapped: pods are placed one by one")
     return found

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from fairlead.api.objects import Obj
+from fairlead.api.quantity import QuantityError, parse
 from fairlead.golang import yaml as goyaml
 from fairlead.study.queues.mapped import Mapped, amounts
 from fairlead.study.reading import mapping_at, mappings
@@ -40,19 +41,34 @@ def mapped(objects: Sequence[Obj]) -> Mapped:
 
 def _queue(queue: Mapping[str, Any], path: str, parent: str, namespaces: set[str], found: Mapped) -> None:
     name, children = str(queue.get("name", "")), mappings(queue.get("queues"))
-    share = {
-        "parent": parent,
-        "reserved": amounts(_named(mapping_at(queue, "resources", "guaranteed"))),
-        "hard": amounts(_named(mapping_at(queue, "resources", "max"))),
+    guaranteed, most = (_named(mapping_at(queue, "resources", key)) for key in ("guaranteed", "max"))
+    lacking = set(queue) & set(_UNMAPPED) | {
+        f"{resource}: {amount}"
+        for resource, amount in (*guaranteed.items(), *most.items())
+        if resource == "pods" or not _is_quantity(amount)
     }
-    found.lacks(f"queue {path}{name}", set(queue) & set(_UNMAPPED))
+    share = {"parent": parent, "reserved": _divisible(guaranteed), "hard": _divisible(most)}
+    found.lacks(f"queue {path}{name}", lacking)
     if not children and name in namespaces:
         found.consumer(name, **share)
         return
     is_root = name == "root" and not path
+    if not children and not is_root:
+        found.notes.append(f"queue {path}{name}: no namespace is called like it, so who is in it is not known")
     group = parent if is_root else found.group(f"queue-{path}{name}", **share)
     for child in children:
         _queue(child, "" if is_root else f"{path}{name}.", group, namespaces, found)
+
+
+def _divisible(resources: Mapping[str, str]) -> dict[str, str]:
+    return amounts({name: amount for name, amount in resources.items() if _is_quantity(amount)})
+
+
+def _is_quantity(text: str) -> bool:
+    try:
+        return parse(text).nanos >= 0
+    except QuantityError:
+        return False
 
 
 def _named(resources: Mapping[str, Any]) -> dict[str, str]:
