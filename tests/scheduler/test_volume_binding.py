@@ -6,7 +6,16 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from fairlead.api.builtin import CSI_NODES, EVENTS, NODES, PODS, STATEFUL_SETS, STORAGE_CLASSES
+from fairlead.api.builtin import (
+    CSI_DRIVERS,
+    CSI_NODES,
+    CSI_STORAGE_CAPACITIES,
+    EVENTS,
+    NODES,
+    PODS,
+    STATEFUL_SETS,
+    STORAGE_CLASSES,
+)
 from fairlead.api.builtin import PERSISTENT_VOLUME_CLAIMS as CLAIMS
 from fairlead.api.builtin import PERSISTENT_VOLUMES as VOLUMES
 from fairlead.api.objects import Obj
@@ -224,6 +233,35 @@ def test_a_class_makes_volumes_only_where_it_may() -> None:
         assert (await why(api, "q")).startswith(f"0/3 nodes are available: 3 {NOTHING}.")
         await api.patch(NODES, "node-1", "", {"metadata": {"labels": {ZONE: "zone-9"}}})
         await until(lambda: is_running(api, "q"))
+
+    live(check)
+
+
+def test_a_driver_that_tells_where_it_has_room_makes_volumes_there() -> None:
+    """And a pod that finds none is tried again when there is more."""
+
+    async def check(api: Api) -> None:
+        driver = {"metadata": {"name": "disks.example.com"}, "spec": {"storageCapacity": True}}
+        await made(api, (STORAGE_CLASSES, storage_class("disks", "disks.example.com")), (CSI_DRIVERS, driver))
+        for number, size in ((1, "2Gi"), (2, "4Gi")):
+            of_node = {"nodeTopology": {"matchLabels": {ZONE: f"zone-{number}"}}, "storageClassName": "disks"}
+            capacity = of_node | {"metadata": {"name": f"free-{number}"}, "capacity": size}
+            await made(api, (CSI_STORAGE_CAPACITIES, capacity))
+        await made(api, (CLAIMS, claim("some", "disks", "3Gi")), (CLAIMS, claim("more", "disks", "6Gi")))
+        await made(api, (PODS, pod("p", "some")), (PODS, pod("q", "more")))
+        await until(lambda: is_told(api, "some", "node-2"))
+        await asyncio.sleep(60)
+        full = "0/3 nodes are available: 3 node(s) did not have enough free storage."
+        assert (await why(api, "q")).startswith(full)
+        await api.patch(CSI_STORAGE_CAPACITIES, "free-1", "default", {"capacity": "9Gi", "maximumVolumeSize": "5Gi"})
+        await asyncio.sleep(60)
+        assert (await why(api, "q")).startswith(full)
+        await api.patch(CSI_STORAGE_CAPACITIES, "free-1", "default", {"maximumVolumeSize": "6Gi"})
+        await asyncio.sleep(1)
+        assert await is_told(api, "more", "node-1")
+
+    async def is_told(api: Api, name: str, node: str) -> bool:
+        return bool((await seen(api, CLAIMS, name))["metadata"].get("annotations", {}).get(SELECTED) == node)
 
     live(check)
 
