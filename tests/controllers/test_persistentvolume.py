@@ -363,3 +363,25 @@ def test_a_claim_is_not_used_by_a_pod_whose_ephemeral_volume_has_its_name_by_cha
         assert await cluster.get(CLAIMS, "p-scratch") is None
 
     run(check, ClaimProtection)
+
+
+def test_what_others_say_of_a_bound_claim_stays() -> None:
+    """Who grows claims, or changes their attributes, says so in their status."""
+
+    async def check(cluster: Cluster) -> None:
+        await made(cluster, (VOLUMES, volume("v")), (CLAIMS, claim("c")))
+        assert await phases(cluster) == {"v": "Bound", "c": "Bound v"}
+        said = {
+            "allocatedResources": {"storage": "2Gi"},
+            "allocatedResourceStatuses": {"storage": "NodeResizePending"},
+            "modifyVolumeStatus": {"targetVolumeAttributesClassName": "fast", "status": "InProgress"},
+        }
+        await cluster.patch(CLAIMS, "c", {"status": said}, "status")
+        await cluster.patch(CLAIMS, "c", {"metadata": {"labels": {"seen": "again"}}})
+        await cluster.patch(VOLUMES, "v", {"metadata": {"labels": {"seen": "again"}}})
+        await asyncio.sleep(1)
+        found = await cluster.get(CLAIMS, "c")
+        assert found is not None
+        assert {name: found["status"].get(name) for name in said} == said
+
+    live(check)
