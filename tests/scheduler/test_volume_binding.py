@@ -283,7 +283,7 @@ def test_a_claim_that_is_bound_at_once_is_waited_for() -> None:
 
 
 def test_others_who_make_volumes_are_told_the_node_and_awaited() -> None:
-    """As an external provisioner expects it; nothing else of the pod is written meanwhile."""
+    """As an external provisioner expects it; the pod says where it is about to be bound."""
 
     async def check(api: Api) -> None:
         await made(api, (STORAGE_CLASSES, FOREIGN), (CLAIMS, claim("a", "foreign")), (PODS, pod("p", "a")))
@@ -291,12 +291,16 @@ def test_others_who_make_volumes_are_told_the_node_and_awaited() -> None:
         waiting = await seen(api, CLAIMS, "a")
         node = waiting["metadata"]["annotations"][SELECTED]
         assert waiting["metadata"]["annotations"]["volume.kubernetes.io/storage-provisioner"] == "example.com/disks"
-        assert "nodeName" not in (await seen(api, PODS, "p"))["spec"]
+        expected = await seen(api, PODS, "p")
+        assert "nodeName" not in expected["spec"]
+        assert expected["status"]["nominatedNodeName"] == node
         volume = local_volume("v", node, of="foreign")
         volume["spec"]["claimRef"] = {"namespace": "default", "name": "a", "uid": waiting["metadata"]["uid"]}
         await made(api, (VOLUMES, volume))
         await asyncio.sleep(1)
-        assert (await seen(api, PODS, "p"))["spec"]["nodeName"] == node
+        bound = await seen(api, PODS, "p")
+        assert bound["spec"]["nodeName"] == node
+        assert "nominatedNodeName" not in bound["status"]
         assert await why(api, "p") == ""
 
     live(check)
@@ -314,6 +318,7 @@ def test_a_provisioner_that_gives_up_gets_another_node() -> None:
         await asyncio.sleep(0.5)
         prefix = 'running PreBind plugin "VolumeBinding": binding volumes: '
         assert await why(api, "p") == f'{prefix}provisioning failed for PVC "a"'
+        assert "nominatedNodeName" not in (await seen(api, PODS, "p"))["status"]
 
         async def has_another() -> bool:
             chosen = (await seen(api, CLAIMS, "a"))["metadata"]["annotations"].get(SELECTED)
