@@ -34,6 +34,8 @@ amounts = st.dictionaries(
         ("services.loadbalancers", "services"),
         ("requests.storage", "persistentvolumeclaims"),
         ("gold.storageclass.storage.k8s.io/requests.storage", "persistentvolumeclaims"),
+        ("gpu.deviceclass.resource.k8s.io/devices", "resourceclaims.resource.k8s.io"),
+        ("gpu.deviceclass.resource.k8s.io/storage", ""),
         ("count/deployments.apps", "deployments.apps"),
         ("secrets", "secrets"),
         ("deployments", ""),
@@ -99,3 +101,21 @@ def test_a_pod_being_resized_counts_for_the_most_it_may_hold() -> None:
 def test_a_fraction_of_a_byte_of_storage_is_rounded_up() -> None:
     claim = {"metadata": {}, "spec": {"resources": {"requests": {"storage": "1500m"}}}}
     assert str(quota.usage("persistentvolumeclaims", claim, NOW)["requests.storage"]) == "2"
+
+
+def test_a_resource_claim_counts_for_the_most_devices_of_each_class_that_it_may_get() -> None:
+    def asked(name: str, count: int | None = None) -> Obj:
+        much: Obj = {"allocationMode": "All"} if count is None else {"allocationMode": "ExactCount", "count": count}
+        return {"deviceClassName": name} | much
+
+    requests = [
+        {"name": "a", "exactly": asked("gpu", 2)},
+        {"name": "b", "exactly": asked("gpu", 1)},
+        {"name": "c", "firstAvailable": [asked("gpu", 3), asked("gpu", 4), asked("fpga")]},
+    ]
+    counted = quota.usage("resourceclaims.resource.k8s.io", {"spec": {"devices": {"requests": requests}}}, NOW)
+    assert quota.texts(counted) == {
+        "count/resourceclaims.resource.k8s.io": "1",
+        "gpu.deviceclass.resource.k8s.io/devices": "7",
+        "fpga.deviceclass.resource.k8s.io/devices": "32",
+    }

@@ -13,8 +13,9 @@ from fairlead.api.builtin import PERSISTENT_VOLUMES as VOLUMES
 from fairlead.api.builtin import PODS, STORAGE_CLASSES
 from fairlead.api.builtin import VOLUME_ATTRIBUTES_CLASSES as ATTRIBUTES_CLASSES
 from fairlead.api.objects import Obj
+from fairlead.controllers.garbage import GarbageCollector
 from fairlead.controllers.persistentvolume import ClaimBinder, VolumeKeeper
-from fairlead.controllers.volumes import AttributesClassProtection, ClaimProtection, VolumeProtection
+from fairlead.controllers.volumes import AttributesClassProtection, ClaimProtection, EphemeralVolumes, VolumeProtection
 from tests.controllers.cluster import Cluster, run
 
 LATE = {"volumeBindingMode": "WaitForFirstConsumer"}
@@ -324,5 +325,63 @@ def test_many_at_once_are_paired_off() -> None:
         bound = [value for name, value in told.items() if name.startswith("c-")]
         assert all(value.startswith("Bound v-") for value in bound)
         assert len(set(bound)) == 40
+
+    live(check)
+
+
+def test_a_pod_and_the_claim_of_its_ephemeral_volume_do_not_wait_for_each_other() -> None:
+    """Deleted in the foreground, the pod stays until its claim has gone, which goes when the node is done with it."""
+
+    async def check(cluster: Cluster) -> None:
+        template = {"spec": claim("scratch")["spec"]}
+        volumes = [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": template}}]
+        container = {"name": "c", "image": "i"}
+        spec = {"nodeName": "somewhere", "containers": [container], "volumes": volumes}
+        await cluster.create(PODS, {"metadata": {"name": "p"}, "spec": spec})
+        await asyncio.sleep(1)
+        await cluster.delete(PODS, "p", propagation_policy="Foreground")
+        await asyncio.sleep(60)
+        assert await cluster.get(CLAIMS, "p-scratch") is not None
+        await cluster.delete(PODS, "p", grace_period_seconds=0)
+        await asyncio.sleep(1)
+        assert await cluster.get(CLAIMS, "p-scratch") is None
+        assert await cluster.get(PODS, "p") is None
+
+    run(check, ClaimProtection, EphemeralVolumes, GarbageCollector)
+
+
+def test_a_claim_is_not_used_by_a_pod_whose_ephemeral_volume_has_its_name_by_chance() -> None:
+    async def check(cluster: Cluster) -> None:
+        await cluster.create(CLAIMS, claim("p-scratch"))
+        template = {"spec": claim("scratch")["spec"]}
+        volumes = [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": template}}]
+        spec = {"nodeName": "somewhere", "containers": [{"name": "c", "image": "i"}], "volumes": volumes}
+        await cluster.create(PODS, {"metadata": {"name": "p"}, "spec": spec})
+        await asyncio.sleep(1)
+        await cluster.delete(CLAIMS, "p-scratch")
+        await asyncio.sleep(1)
+        assert await cluster.get(CLAIMS, "p-scratch") is None
+
+    run(check, ClaimProtection)
+
+
+def test_what_others_say_of_a_bound_claim_stays() -> None:
+    """Who grows claims, or changes their attributes, says so in their status."""
+
+    async def check(cluster: Cluster) -> None:
+        await made(cluster, (VOLUMES, volume("v")), (CLAIMS, claim("c")))
+        assert await phases(cluster) == {"v": "Bound", "c": "Bound v"}
+        said = {
+            "allocatedResources": {"storage": "2Gi"},
+            "allocatedResourceStatuses": {"storage": "NodeResizePending"},
+            "modifyVolumeStatus": {"targetVolumeAttributesClassName": "fast", "status": "InProgress"},
+        }
+        await cluster.patch(CLAIMS, "c", {"status": said}, "status")
+        await cluster.patch(CLAIMS, "c", {"metadata": {"labels": {"seen": "again"}}})
+        await cluster.patch(VOLUMES, "v", {"metadata": {"labels": {"seen": "again"}}})
+        await asyncio.sleep(1)
+        found = await cluster.get(CLAIMS, "c")
+        assert found is not None
+        assert {name: found["status"].get(name) for name in said} == said
 
     live(check)

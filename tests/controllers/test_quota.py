@@ -92,3 +92,61 @@ async def test_a_charge_that_nothing_came_of_is_taken_back_after_five_minutes(cl
     assert await used(cluster) == {"pods": "4"}
     await asyncio.sleep(200)
     assert await used(cluster) == {"pods": "0"}
+
+
+@played(run, ResourceQuotas)
+async def test_a_pod_that_gets_a_deadline_is_given_back_by_the_quota_for_pods_without(cluster: Cluster) -> None:
+    await cluster.create(builtin.PODS, pod("a"))
+    await quota(cluster, hard={"pods": "5"}, scopes=["NotTerminating"])
+    assert await used(cluster) == {"pods": "1"}
+    await cluster.patch(builtin.PODS, "a", {"spec": {"activeDeadlineSeconds": 1000}})
+    await asyncio.sleep(1)
+    assert await used(cluster) == {"pods": "0"}
+
+
+@played(run, ResourceQuotas)
+async def test_what_a_resized_container_has_given_up_is_given_back(cluster: Cluster) -> None:
+    def status(cpu: str) -> Obj:
+        resources = {"requests": {"cpu": cpu}}
+        common = {"name": "c", "image": "i", "imageID": "", "ready": True, "restartCount": 0}
+        return {
+            "status": {"containerStatuses": [common | {"resources": resources, "allocatedResources": {"cpu": cpu}}]}
+        }
+
+    await cluster.create(builtin.PODS, pod("a"))
+    await cluster.patch(builtin.PODS, "a", status("500m"), "status")
+    await quota(cluster, hard={"requests.cpu": "1"})
+    assert await used(cluster) == {"requests.cpu": "500m"}
+    await cluster.patch(builtin.PODS, "a", status("100m"), "status")
+    await asyncio.sleep(1)
+    assert await used(cluster) == {"requests.cpu": "100m"}
+
+
+@played(run, ResourceQuotas)
+async def test_a_claim_is_recounted_when_its_size_or_its_attributes_change(cluster: Cluster) -> None:
+    spec = {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}},
+        "volumeAttributesClassName": "fast",
+    }
+    await cluster.create(builtin.PERSISTENT_VOLUME_CLAIMS, {"metadata": {"name": "c"}, "spec": spec})
+    grown = {
+        "phase": "Bound",
+        "allocatedResources": {"storage": "9Gi"},
+        "currentVolumeAttributesClassName": "fast",
+    }
+    await cluster.patch(builtin.PERSISTENT_VOLUME_CLAIMS, "c", {"status": grown}, "status")
+    fast = {"scopeName": "VolumeAttributesClass", "operator": "In", "values": ["fast"]}
+    await quota(cluster, hard={"requests.storage": "20Gi"}, scopeSelector={"matchExpressions": [fast]})
+    assert await used(cluster) == {"requests.storage": "9Gi"}
+    await cluster.patch(
+        builtin.PERSISTENT_VOLUME_CLAIMS, "c", {"status": {"allocatedResources": {"storage": "1Gi"}}}, "status"
+    )
+    await asyncio.sleep(1)
+    assert await used(cluster) == {"requests.storage": "1Gi"}
+    await cluster.patch(builtin.PERSISTENT_VOLUME_CLAIMS, "c", {"spec": {"volumeAttributesClassName": "slow"}})
+    await cluster.patch(
+        builtin.PERSISTENT_VOLUME_CLAIMS, "c", {"status": {"currentVolumeAttributesClassName": "slow"}}, "status"
+    )
+    await asyncio.sleep(1)
+    assert await used(cluster) == {"requests.storage": "0"}

@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairlead.api.attachments import CSIDriver, CSIStorageCapacity
 from fairlead.api.claims import PersistentVolume, PersistentVolumeClaim, StorageClass
 from fairlead.api.encoded import encoded
 from fairlead.scheduler.plugins.node.volume_choice import choose, plan_for
@@ -49,17 +50,49 @@ def claims(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@given(st.lists(volumes(), max_size=6), st.lists(claims(), min_size=1, max_size=3), st.sets(st.sampled_from(NODES)))
+@st.composite
+def capacities(draw: st.DrawFn) -> dict[str, Any]:
+    """Room for volumes on some of the nodes, which are named in one of the ways of selectors."""
+    names, key = draw(st.sets(st.sampled_from(NODES), min_size=1).map(sorted)), "kubernetes.io/hostname"
+    others = [name for name in NODES if name not in names]
+    selectors: list[Any] = [
+        {"matchExpressions": [{"key": key, "operator": "In", "values": names}]},
+        {"matchExpressions": [{"key": key, "operator": "NotIn", "values": others}, {"key": key, "operator": "Exists"}]},
+    ]
+    if len(names) == 1:
+        selectors += [{"matchLabels": {key: names[0]}}, {"matchLabels": {key: names[0], "disks": "fast"}}]
+    topology = draw(st.none() | st.sampled_from(selectors))
+    biggest = draw(st.none() | sizes)
+    return {
+        "nodeTopology": topology,
+        "storageClassName": draw(st.sampled_from(["made", "made", "other"])),
+        "capacity": f"{draw(sizes)}Gi",
+        "names": names if topology and "disks" not in topology.get("matchLabels", {}) else [],
+    } | ({"maximumVolumeSize": f"{biggest}Gi"} if biggest else {})
+
+
+@given(
+    st.lists(volumes(), max_size=6),
+    st.lists(claims(), min_size=1, max_size=3),
+    st.sets(st.sampled_from(NODES)),
+    st.none() | st.lists(capacities(), max_size=4),
+)
 def test_all_nodes_at_once_and_one_by_one_choose_the_same(
-    drawn: list[dict[str, Any]], asked: list[dict[str, Any]], zones: set[str]
+    drawn: list[dict[str, Any]], asked: list[dict[str, Any]], zones: set[str], room: list[dict[str, Any]] | None
 ) -> None:
-    """`zones`: the nodes where the class "made" may make volumes."""
+    """`zones`: the nodes where the class "made" may make volumes; `room`: what its driver reports, if it does."""
     cluster = Cluster(*(node(name) for name in NODES))
     known = cluster.snapshot.volumes
     there = [{"matchLabelExpressions": [{"key": "kubernetes.io/hostname", "values": sorted(zones) or ["nowhere"]}]}]
     for name, provisioner in (("local", "kubernetes.io/no-provisioner"), ("made", "example.com/x")):
         made = {"metadata": {"name": name}, "provisioner": provisioner, "allowedTopologies": there}
         known.classes[name] = encoded(made).view(StorageClass)
+    if room is not None:
+        driver = {"metadata": {"name": "example.com/x"}, "spec": {"storageCapacity": True}}
+        cluster.snapshot.storage_capacities.set_driver(None, encoded(driver).view(CSIDriver))
+    for number, capacity in enumerate(room or ()):
+        reported = {"metadata": {"name": f"r{number}", "namespace": "default"}} | capacity
+        cluster.snapshot.storage_capacities.set_capacity(None, encoded(reported).view(CSIStorageCapacity))
     for number, volume in enumerate(drawn):
         known.set_volume(None, encoded({"metadata": {"name": f"v{number}"}} | volume).view(PersistentVolume))
     found = []
@@ -70,7 +103,7 @@ def test_all_nodes_at_once_and_one_by_one_choose_the_same(
     possible = choose(found, cluster.snapshot, rows).possible
     for index, row in enumerate(rows.tolist()):
         name = cluster.snapshot.names[row]
-        wanted = plainly(found, drawn, name, zones)
+        wanted = plainly(found, drawn, name, zones, room)
         assert bool(possible[index]) == (wanted is not None)
         if wanted is not None:
             plan = plan_for(found, cluster.snapshot, row)
@@ -80,7 +113,11 @@ def test_all_nodes_at_once_and_one_by_one_choose_the_same(
 
 
 def plainly(
-    asked: list[PersistentVolumeClaim], drawn: list[dict[str, Any]], name: str, zones: set[str]
+    asked: list[PersistentVolumeClaim],
+    drawn: list[dict[str, Any]],
+    name: str,
+    zones: set[str],
+    room: list[dict[str, Any]] | None,
 ) -> dict[str, str] | None:
     """Claim → volume, empty where one is made; None where some claim gets nothing."""
     given_away: dict[str, str] = {}
@@ -89,10 +126,19 @@ def plainly(
         if selected is not None and selected != name:
             return None
         best = None if selected else _best(claim, drawn, name, set(given_away.values()))
-        if best is None and (claim.class_name != "made" or name not in zones):
+        if best is None and (claim.class_name != "made" or name not in zones or not _has_room(claim, name, room)):
             return None
         given_away[claim.metadata.name] = best or ""
     return given_away
+
+
+def _has_room(claim: PersistentVolumeClaim, name: str, room: list[dict[str, Any]] | None) -> bool:
+    return room is None or any(
+        name in capacity["names"]
+        and capacity["storageClassName"] == "made"
+        and int(capacity.get("maximumVolumeSize", capacity["capacity"])[:-2]) >= claim.requested.units >> 30
+        for capacity in room
+    )
 
 
 def _best(claim: PersistentVolumeClaim, drawn: list[dict[str, Any]], name: str, taken: set[str]) -> str | None:

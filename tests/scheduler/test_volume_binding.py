@@ -6,7 +6,16 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from fairlead.api.builtin import CSI_NODES, EVENTS, NODES, PODS, STATEFUL_SETS, STORAGE_CLASSES
+from fairlead.api.builtin import (
+    CSI_DRIVERS,
+    CSI_NODES,
+    CSI_STORAGE_CAPACITIES,
+    EVENTS,
+    NODES,
+    PODS,
+    STATEFUL_SETS,
+    STORAGE_CLASSES,
+)
 from fairlead.api.builtin import PERSISTENT_VOLUME_CLAIMS as CLAIMS
 from fairlead.api.builtin import PERSISTENT_VOLUMES as VOLUMES
 from fairlead.api.objects import Obj
@@ -228,6 +237,35 @@ def test_a_class_makes_volumes_only_where_it_may() -> None:
     live(check)
 
 
+def test_a_driver_that_tells_where_it_has_room_makes_volumes_there() -> None:
+    """And a pod that finds none is tried again when there is more."""
+
+    async def check(api: Api) -> None:
+        driver = {"metadata": {"name": "disks.example.com"}, "spec": {"storageCapacity": True}}
+        await made(api, (STORAGE_CLASSES, storage_class("disks", "disks.example.com")), (CSI_DRIVERS, driver))
+        for number, size in ((1, "2Gi"), (2, "4Gi")):
+            of_node = {"nodeTopology": {"matchLabels": {ZONE: f"zone-{number}"}}, "storageClassName": "disks"}
+            capacity = of_node | {"metadata": {"name": f"free-{number}"}, "capacity": size}
+            await made(api, (CSI_STORAGE_CAPACITIES, capacity))
+        await made(api, (CLAIMS, claim("some", "disks", "3Gi")), (CLAIMS, claim("more", "disks", "6Gi")))
+        await made(api, (PODS, pod("p", "some")), (PODS, pod("q", "more")))
+        await until(lambda: is_told(api, "some", "node-2"))
+        await asyncio.sleep(60)
+        full = "0/3 nodes are available: 3 node(s) did not have enough free storage."
+        assert (await why(api, "q")).startswith(full)
+        await api.patch(CSI_STORAGE_CAPACITIES, "free-1", "default", {"capacity": "9Gi", "maximumVolumeSize": "5Gi"})
+        await asyncio.sleep(60)
+        assert (await why(api, "q")).startswith(full)
+        await api.patch(CSI_STORAGE_CAPACITIES, "free-1", "default", {"maximumVolumeSize": "6Gi"})
+        await asyncio.sleep(1)
+        assert await is_told(api, "more", "node-1")
+
+    async def is_told(api: Api, name: str, node: str) -> bool:
+        return bool((await seen(api, CLAIMS, name))["metadata"].get("annotations", {}).get(SELECTED) == node)
+
+    live(check)
+
+
 def test_a_claim_that_is_bound_at_once_is_waited_for() -> None:
     async def check(api: Api) -> None:
         now = storage_class("now", "example.com/disks", volumeBindingMode="Immediate")
@@ -245,7 +283,7 @@ def test_a_claim_that_is_bound_at_once_is_waited_for() -> None:
 
 
 def test_others_who_make_volumes_are_told_the_node_and_awaited() -> None:
-    """As an external provisioner expects it; nothing else of the pod is written meanwhile."""
+    """As an external provisioner expects it; the pod says where it is about to be bound."""
 
     async def check(api: Api) -> None:
         await made(api, (STORAGE_CLASSES, FOREIGN), (CLAIMS, claim("a", "foreign")), (PODS, pod("p", "a")))
@@ -253,12 +291,16 @@ def test_others_who_make_volumes_are_told_the_node_and_awaited() -> None:
         waiting = await seen(api, CLAIMS, "a")
         node = waiting["metadata"]["annotations"][SELECTED]
         assert waiting["metadata"]["annotations"]["volume.kubernetes.io/storage-provisioner"] == "example.com/disks"
-        assert "nodeName" not in (await seen(api, PODS, "p"))["spec"]
+        expected = await seen(api, PODS, "p")
+        assert "nodeName" not in expected["spec"]
+        assert expected["status"]["nominatedNodeName"] == node
         volume = local_volume("v", node, of="foreign")
         volume["spec"]["claimRef"] = {"namespace": "default", "name": "a", "uid": waiting["metadata"]["uid"]}
         await made(api, (VOLUMES, volume))
         await asyncio.sleep(1)
-        assert (await seen(api, PODS, "p"))["spec"]["nodeName"] == node
+        bound = await seen(api, PODS, "p")
+        assert bound["spec"]["nodeName"] == node
+        assert "nominatedNodeName" not in bound["status"]
         assert await why(api, "p") == ""
 
     live(check)
@@ -276,6 +318,7 @@ def test_a_provisioner_that_gives_up_gets_another_node() -> None:
         await asyncio.sleep(0.5)
         prefix = 'running PreBind plugin "VolumeBinding": binding volumes: '
         assert await why(api, "p") == f'{prefix}provisioning failed for PVC "a"'
+        assert "nominatedNodeName" not in (await seen(api, PODS, "p"))["status"]
 
         async def has_another() -> bool:
             chosen = (await seen(api, CLAIMS, "a"))["metadata"]["annotations"].get(SELECTED)

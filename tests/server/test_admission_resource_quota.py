@@ -322,6 +322,23 @@ def test_claims_are_scoped_by_their_attributes_class() -> None:
     assert used(there) == {"persistentvolumeclaims": "1"}
 
 
+def test_devices_are_counted_by_class() -> None:
+    there = world(quota({"gpu.deviceclass.resource.k8s.io/devices": "4"}))
+    claims = Resource("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim")
+
+    def claim(count: int) -> Obj:
+        asked = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count}
+        spec = {"devices": {"requests": [{"name": "r", "exactly": asked}]}}
+        return {"metadata": {"name": "c", "namespace": "ns"}, "spec": spec}
+
+    charge(there, creation(claim(3), claims))
+    assert refusal(there, creation(claim(2), claims)) == (
+        'resourceclaims.resource.k8s.io "c" is forbidden: exceeded quota: q, requested: '
+        "gpu.deviceclass.resource.k8s.io/devices=2, used: gpu.deviceclass.resource.k8s.io/devices=3, limited: "
+        "gpu.deviceclass.resource.k8s.io/devices=4"
+    )
+
+
 def test_any_kind_can_be_counted() -> None:
     there = world(quota({"configmaps": "1", "count/configmaps": "1", "count/deployments.apps": "0"}))
     named = {"metadata": {"name": "x", "namespace": "ns"}}

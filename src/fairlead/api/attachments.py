@@ -1,10 +1,12 @@
-"""What drivers of volumes (CSI) say of nodes: how much can be attached to them, and what is."""
+"""What drivers of volumes (CSI) say of nodes: how much can be attached to them, what is, and where there is room."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from fairlead.api.labels import LabelSelector
 from fairlead.api.meta import Object, View
+from fairlead.api.quantity import Quantity, parse
 
 
 class DriverAllocatable(View):
@@ -47,3 +49,28 @@ class AttachmentSpec(View):
 
 class VolumeAttachment(Object):
     spec: AttachmentSpec = AttachmentSpec()
+
+
+class CSIDriverSpec(View):
+    storage_capacity: bool | None = None
+
+
+class CSIDriver(Object):
+    """A driver, with the name that classes have as their provisioner."""
+
+    spec: CSIDriverSpec = CSIDriverSpec()
+
+
+class CSIStorageCapacity(Object):
+    """How much room for new volumes of a class there is on the nodes that the topology selects; without it, on none."""
+
+    node_topology: LabelSelector | None = None
+    storage_class_name: str = ""
+    capacity: str | None = None
+    maximum_volume_size: str | None = None
+
+    @property
+    def limit(self) -> Quantity | None:
+        """How big a new volume may be."""
+        text = self.capacity if self.maximum_volume_size is None else self.maximum_volume_size
+        return None if text is None else parse(text)

@@ -37,6 +37,7 @@ class ClaimStatus(View):
     phase: str = ""
     access_modes: tuple[str, ...] | None = None
     capacity: Amounts | None = None
+    allocated_resources: Amounts | None = None
     current_volume_attributes_class_name: str | None = None
     modify_volume_status: ModifyVolumeStatus | None = None
 

@@ -10,6 +10,7 @@ Sources: pkg/quota/v1/evaluator/core, pkg/quota/v1/install, k8s.io/apiserver/pkg
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Final
@@ -24,12 +25,15 @@ from fairlead.api.podresources import (
     pod_requests,
 )
 from fairlead.api.quantity import ZERO, Quantity, parse
-from fairlead.api.quota_scopes import CLAIMS, PODS, SERVICES
+from fairlead.api.quota_scopes import CLAIMS, DEVICE_CLAIMS, PODS, SERVICES
 from fairlead.api.volumes import storage_class_of
 from fairlead.caches import bounded_cache
 
 _ONE: Final = Quantity.of_units(1)
 _STORAGE_CLASS: Final = ".storageclass.storage.k8s.io/"
+_DEVICES: Final = ".deviceclass.resource.k8s.io/devices"
+#: So many devices a claim gets at most, and may get where it asks for all that there are.
+_MOST_DEVICES: Final = 32
 
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 
@@ -76,6 +80,8 @@ def counted_on(name: str) -> str:
         return "" if kind in IGNORED else kind
     if name.endswith((f"{_STORAGE_CLASS}requests.storage", f"{_STORAGE_CLASS}{CLAIMS}")):
         return CLAIMS
+    if name.endswith(_DEVICES):
+        return DEVICE_CLAIMS
     is_extended = name.startswith("requests.") and not is_native(name)
     return PODS if is_extended or is_hugepages(name.removeprefix("requests.")) else ""
 
@@ -97,6 +103,8 @@ def usage(resource: str, obj: Obj, now: float) -> Amounts:
         return count | _service_usage(obj.get("spec") or {})
     if resource == CLAIMS:
         return count | _claim_usage(obj)
+    if resource == DEVICE_CLAIMS:
+        return count | _device_usage(obj)
     return count | {resource: _ONE} if resource in _COUNTED_ON else count
 
 
@@ -153,6 +161,29 @@ def _claim_usage(claim: Obj) -> Amounts:
     if storage_class := storage_class_of(claim):
         used |= {f"{storage_class}{_STORAGE_CLASS}{name}": amount for name, amount in used.items()}
     return used
+
+
+def _device_usage(claim: Obj) -> Amounts:
+    """How many devices of each class the claim may get: of alternatives, the most of each class."""
+    used: Counter[str] = Counter()
+    for request in ((claim.get("spec") or {}).get("devices") or {}).get("requests") or ():
+        if alternatives := request.get("firstAvailable"):
+            most: Counter[str] = Counter()
+            for asked in alternatives:
+                most |= Counter({asked.get("deviceClassName", ""): _devices(asked)})
+            used += most
+        elif (asked := request.get("exactly")) is not None:
+            used[asked.get("deviceClassName", "")] += _devices(asked)
+    return {f"{name}{_DEVICES}": Quantity.of_units(count) for name, count in used.items()}
+
+
+def _devices(asked: Obj) -> int:
+    match asked.get("allocationMode"):
+        case "ExactCount":
+            return int(asked.get("count") or 0)
+        case "All":
+            return _MOST_DEVICES
+    return 0
 
 
 def _storage(claim: Obj) -> Quantity | None:

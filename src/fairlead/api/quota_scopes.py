@@ -14,6 +14,7 @@ from fairlead.api.objects import Obj
 from fairlead.api.qos import BEST_EFFORT, qos_class
 
 PODS, SERVICES, CLAIMS = "pods", "services", "persistentvolumeclaims"
+DEVICE_CLAIMS = "resourceclaims.resource.k8s.io"
 
 
 class ScopeCondition(View):

@@ -38,7 +38,12 @@ CLUSTER: Final = (
         _READ,
     ),
     Permission("", ["apps"], ["replicasets", "statefulsets"], _READ),
-    Permission("", ["storage.k8s.io"], ["csinodes", "storageclasses", "volumeattachments"], _READ),
+    Permission(
+        "",
+        ["storage.k8s.io"],
+        ["csidrivers", "csinodes", "csistoragecapacities", "storageclasses", "volumeattachments"],
+        _READ,
+    ),
     Permission(
         "What the administrator says. Every namespace without a Consumer gets one.",
         [GROUP],

@@ -1,7 +1,8 @@
 """Quotas are recounted: admission only ever adds, so somebody has to notice what is gone.
 
-A recount follows a new or changed quota, an object that is gone, a pod that ends, and, five minutes later, a charge by
-admission that nothing came of. What a pod counts for is remembered by its bytes: a recount looks only at what changed.
+A recount follows a new or changed quota, an object that is gone, one that counts for less, or to other quotas, than it
+did, and, five minutes later, a charge by admission that nothing came of. What a pod counts for is remembered by its
+bytes: a recount looks only at what changed.
 Sources: pkg/controller/resourcequota, pkg/quota/v1/install/update_filter.go.
 """
 
@@ -12,14 +13,24 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from fairlead.api.claims import PersistentVolumeClaim
 from fairlead.api.encoded import Encoded
 from fairlead.api.meta import Object
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.podresources import Amounts
-from fairlead.api.pods import Pod
+from fairlead.api.pods import ContainerStatus, Pod
 from fairlead.api.quantity import ZERO, Quantity
 from fairlead.api.quota import added, counted_on, is_alive, masked, texts, usage
-from fairlead.api.quota_scopes import CLAIMS, PODS, SERVICES, QuotaSpec, QuotaStatus, ResourceQuota, in_scope
+from fairlead.api.quota_scopes import (
+    CLAIMS,
+    DEVICE_CLAIMS,
+    PODS,
+    SERVICES,
+    QuotaSpec,
+    QuotaStatus,
+    ResourceQuota,
+    in_scope,
+)
 from fairlead.api.resources import Resource
 from fairlead.controllers import kinds
 from fairlead.controllers.actions import Action, Actions, Kind, ListAll, Patch, Requeue, difference
@@ -31,7 +42,7 @@ from fairlead.runtime.clock import parse_timestamp
 RESYNC_SECONDS: Final = 300.0
 
 #: Kinds whose objects count for more than one each.
-_MEASURED: Final = frozenset({PODS, SERVICES, CLAIMS})
+_MEASURED: Final = frozenset({PODS, SERVICES, CLAIMS, DEVICE_CLAIMS})
 
 
 @dataclass(slots=True)
@@ -58,6 +69,7 @@ class ResourceQuotas(Controller[ResourceQuota]):
         self.watches = (
             Watch(kinds.PODS, self._pod_changed, wakes_known=True),
             Watch(kinds.SERVICES, self._service_changed, wakes_known=True),
+            Watch(kinds.CLAIMS, self._claim_changed, wakes_known=True),
         )
 
     def woken_by(self, world: World, resource: Resource, old: Object | None, new: Object | None) -> Iterable[str]:
@@ -66,12 +78,22 @@ class ResourceQuotas(Controller[ResourceQuota]):
         return self._recount(world, old.metadata.namespace, resource.qualified)
 
     def _pod_changed(self, world: World, old: Pod | None, new: Pod | None) -> Iterator[str]:
-        if old is not None and new is not None and (_has_ended(old, new) or _is_resized(old, new)):
+        if (
+            old is not None
+            and new is not None
+            and (_has_ended(old, new) or _is_resized(old, new) or _has_deadline(old) != _has_deadline(new))
+        ):
             yield from self._recount(world, new.metadata.namespace, PODS)
 
     def _service_changed(self, world: World, old: Any, new: Any) -> Iterator[str]:
         if old is not None and new is not None and old.spec.type != new.spec.type:
             yield from self._recount(world, new.metadata.namespace, SERVICES)
+
+    def _claim_changed(
+        self, world: World, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None
+    ) -> Iterator[str]:
+        if old is not None and new is not None and _sizes_and_classes(old) != _sizes_and_classes(new):
+            yield from self._recount(world, new.metadata.namespace, CLAIMS)
 
     def _recount(self, world: World, namespace: str, resource: str) -> Iterator[str]:
         for quota in world.within(RESOURCE_QUOTAS, namespace):
@@ -159,9 +181,25 @@ def _has_ended(old: Pod, new: Pod) -> bool:
     return new.is_finished and not old.is_finished
 
 
+def _has_deadline(pod: Pod) -> bool:
+    """Pods that have one are counted by other quotas than those that have none."""
+    return pod.spec.active_deadline_seconds is not None
+
+
+def _sizes_and_classes(claim: PersistentVolumeClaim) -> tuple[Any, ...]:
+    return claim.spec.resources, claim.status.allocated_resources, claim.attributes_classes
+
+
 def _is_resized(old: Pod, new: Pod) -> bool:
     """A change of its size was begun, given up or completed by its node."""
-    return _resizing(old) != _resizing(new)
+    if _resizing(old) != _resizing(new):
+        return True
+    before = {status.name: status.raw_resources for status in _statuses(old)}
+    return any(before.get(status.name, status.raw_resources) != status.raw_resources for status in _statuses(new))
+
+
+def _statuses(pod: Pod) -> tuple[ContainerStatus, ...]:
+    return (*pod.status.container_statuses, *pod.status.init_container_statuses)
 
 
 def _resizing(pod: Pod) -> tuple[str, ...]:

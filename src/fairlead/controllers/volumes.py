@@ -83,17 +83,29 @@ def _new_claim(pod: Pod, name: str, source: msgspec.Raw) -> Obj:
 
 
 def _used_claims(pod: Pod) -> list[str]:
-    """Keys of the claims that a pod uses; before it is scheduled nobody has begun to."""
+    """Keys of the claims that a pod uses; before it is scheduled nobody has begun to. Those of its ephemeral volumes
+    may go once its node is done with it: a pod that is deleted in the foreground waits for them.
+    """
     if not pod.spec.node_name or not pod.spec.may_have_claims:
         return []
-    names = (claim_of(pod, volume) for volume in pod.spec.volumes)
-    return [f"{pod.metadata.namespace}/{name}" for name in names if name]
+    meta = pod.metadata
+    is_shut_down = meta.is_terminating and meta.deletion_grace_period_seconds == 0
+    volumes = (volume for volume in pod.spec.volumes if volume.persistent_volume_claim is not None or not is_shut_down)
+    return [f"{meta.namespace}/{name}" for volume in volumes if (name := claim_of(pod, volume))]
+
+
+def _uses(pod: Pod, claim: PersistentVolumeClaim) -> bool:
+    """Whether a pod that names the claim, itself or by an ephemeral volume, is one that the claim is for."""
+    named = (volume.persistent_volume_claim for volume in pod.spec.volumes)
+    is_named = any(source is not None and source.claim_name == claim.metadata.name for source in named)
+    return is_named or is_controlled_by(claim, pod)
 
 
 def _freed(world: World, old: Pod | None, new: Pod | None) -> Iterator[str]:
-    """The claims that a pod has let go of by disappearing."""
-    if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
-        yield from _used_claims(old)
+    """The claims that a pod has let go of."""
+    if old is not None:
+        kept = _used_claims(new) if new is not None and new.metadata.uid == old.metadata.uid else ()
+        yield from (key for key in _used_claims(old) if key not in kept)
 
 
 class ClaimProtection(Controller[PersistentVolumeClaim]):
@@ -108,7 +120,7 @@ class ClaimProtection(Controller[PersistentVolumeClaim]):
 
     def reconcile(self, obj: PersistentVolumeClaim, world: World) -> Actions:
         def is_used() -> bool:
-            return bool(world.of(PODS).index("claim", _used_claims)[obj.metadata.key])
+            return any(_uses(pod, obj) for pod in world.of(PODS).index("claim", _used_claims)[obj.metadata.key])
 
         yield from _protect(CLAIMS, obj, PROTECTION, is_used)
 

@@ -30,5 +30,9 @@ RULES: Final[tuple[Obj, ...]] = (
     {"apiGroups": ["apps"], "resources": ["replicasets", "statefulsets"], "verbs": _READ},
     {"apiGroups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": _READ},
     {"apiGroups": ["scheduling.x-k8s.io"], "resources": ["podgroups"], "verbs": _READ},
-    {"apiGroups": ["storage.k8s.io"], "resources": ["csinodes", "storageclasses", "volumeattachments"], "verbs": _READ},
+    {
+        "apiGroups": ["storage.k8s.io"],
+        "resources": ["csidrivers", "csinodes", "csistoragecapacities", "storageclasses", "volumeattachments"],
+        "verbs": _READ,
+    },
 )

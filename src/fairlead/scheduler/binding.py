@@ -114,6 +114,8 @@ class Binder:
     # --- step by step -----------------------------------------------------------------------------------------------
 
     async def _prepare(self, queued: QueuedPod, node: str, pre_binders: Sequence[AnyPlugin]) -> None:
+        """This may take long, so the pod is told its node before it has it (KEP-5278)."""
+        queued.pod = await self._status.expected(queued.pod, node)
         try:
             with self._point("Permit", queued):
                 for plugin in queued.profile.permitters:

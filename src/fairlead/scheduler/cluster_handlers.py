@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from fairlead.api import builtin
-from fairlead.api.attachments import CSINode, VolumeAttachment
+from fairlead.api.attachments import CSIDriver, CSINode, CSIStorageCapacity, VolumeAttachment
 from fairlead.api.budgets import PodDisruptionBudget
 from fairlead.api.claims import PersistentVolume, PersistentVolumeClaim, StorageClass
 from fairlead.api.meta import Object
@@ -43,6 +43,8 @@ class ClusterHandlers:
         self._watch(builtin.STORAGE_CLASSES, StorageClass, self._class_event)
         self._watch(builtin.CSI_NODES, CSINode, self._csi_node_event)
         self._watch(builtin.VOLUME_ATTACHMENTS, VolumeAttachment, self._attachment_event)
+        self._watch(builtin.CSI_DRIVERS, CSIDriver, self._snapshot.storage_capacities.set_driver)
+        self._watch(builtin.CSI_STORAGE_CAPACITIES, CSIStorageCapacity, self._capacity_event)
 
     async def synced(self) -> None:
         """Return once everything has been listed."""
@@ -88,3 +90,7 @@ class ClusterHandlers:
     def _attachment_event(self, old: VolumeAttachment | None, new: VolumeAttachment | None) -> None:
         if self._snapshot.attach_limits.set_attachment(old, new):
             self._model.on_cluster_event(ClusterEvent(EventKind.ATTACH_LIMITS))
+
+    def _capacity_event(self, old: CSIStorageCapacity | None, new: CSIStorageCapacity | None) -> None:
+        if self._snapshot.storage_capacities.set_capacity(old, new):
+            self._model.on_cluster_event(ClusterEvent(EventKind.STORAGE_CAPACITY))

@@ -66,6 +66,7 @@ class EventKind(Flag):
     POD_SCALED_DOWN = auto()
     VOLUMES = auto()  # claims, volumes and classes
     ATTACH_LIMITS = auto()  # a node can have more volumes, or has fewer
+    STORAGE_CAPACITY = auto()  # a driver has more room for new volumes
     OWN_TOLERATIONS = auto()  # of the refused pod itself
     OWN_GATES = auto()
     OWN_LABELS = auto()
@@ -86,6 +87,7 @@ _LABELS: Final = {
     EventKind.POD_SCALED_DOWN: "AssignedPodUpdatePodScaleDown",
     EventKind.VOLUMES: "PersistentVolumeClaimUpdate",
     EventKind.ATTACH_LIMITS: "CSINodeUpdate",
+    EventKind.STORAGE_CAPACITY: "CSIStorageCapacityUpdate",
     EventKind.OWN_TOLERATIONS: "UnscheduledPodUpdatePodToleration",
     EventKind.OWN_GATES: "UnscheduledPodUpdatePodSchedulingGatesEliminated",
     EventKind.OWN_LABELS: "UnscheduledPodUpdatePodLabel",

@@ -88,6 +88,8 @@ class Outcomes:
             return
         if self._queue.get(queued.key) is not None:  # it was deleted meanwhile, and so forgotten before
             return
+        if int(queued.pod.metadata.resource_version) > int(current.metadata.resource_version):
+            current = queued.pod  # we wrote it, and were not told so yet
         queued.pod, queued.request = current, self._model.request(current)
         if failure.rejected_by:
             self._rejected(queued, failure)

@@ -31,6 +31,7 @@ from fairlead.scheduler.facts.least_priorities import LeastPriorities
 from fairlead.scheduler.facts.owners import Owners
 from fairlead.scheduler.facts.pod_index import PodIndex
 from fairlead.scheduler.facts.ports import UsedPorts
+from fairlead.scheduler.facts.storage_capacity import StorageCapacities
 from fairlead.scheduler.facts.volume_uses import VolumeUses
 from fairlead.scheduler.facts.volumes import Volumes
 from fairlead.scheduler.pod_relations import PodRelations
@@ -84,6 +85,7 @@ class Snapshot:
         self.volumes = Volumes()
         self.volume_uses = VolumeUses()
         self.attach_limits = AttachLimits()
+        self.storage_capacities = StorageCapacities()
         self.budgets = Budgets()
         self.node_changes = Journal()
         self.pod_changes = Journal()

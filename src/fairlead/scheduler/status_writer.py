@@ -38,6 +38,12 @@ class StatusWriter:
         key = f"{pod.metadata.namespace}/{pod.metadata.name}"
         self._record(pod, NORMAL, "Scheduled", f"Successfully assigned {key} to {node}", "Binding")
 
+    async def expected(self, pod: Pod, node: str) -> Pod:
+        """The pod is about to be bound, unless what has to be done before fails; returns it as it is then."""
+        if pod.status.nominated_node_name == node:
+            return pod
+        return await self._patch_status(pod, {"nominatedNodeName": node}) or pod
+
     def skipped(self, pod: Pod) -> None:
         """The pod is going away, so it is not tried."""
         key = f"{pod.metadata.namespace}/{pod.metadata.name}"
@@ -54,11 +60,11 @@ class StatusWriter:
         if nominated is not None and nominated != pod.status.nominated_node_name:
             status["nominatedNodeName"] = nominated or None
         if status:
-            self.writers.start(partial(self._patch_status, pod, status))
+            self.writers.start(partial(self._write, pod, status))
 
     def clear_nomination(self, pod: Pod) -> None:
         """The node it was nominated to goes to a more important pod."""
-        self.writers.start(partial(self._patch_status, pod, {"nominatedNodeName": None}))
+        self.writers.start(partial(self._write, pod, {"nominatedNodeName": None}))
 
     async def evict(self, preemptor: Pod, victims: list[Pod], node: str) -> bool:
         """Evict the pods, with their grace; False if some could not be."""
@@ -76,13 +82,18 @@ class StatusWriter:
         self._record(victim, NORMAL, "Preempted", message, "Preempting", related=preemptor)
         return True
 
-    async def _patch_status(self, pod: Pod, status: Obj) -> None:
+    async def _write(self, pod: Pod, status: Obj) -> None:
+        await self._patch_status(pod, status)
+
+    async def _patch_status(self, pod: Pod, status: Obj) -> Pod | None:
+        """The pod as it is then; None if it could not be written."""
         try:
-            await writes.patch_status(self._api, pod, status)
+            return await writes.patch_status(self._api, pod, status)
         except NotFound:
             pass
         except (ApiError, OSError) as error:
             log.warning("cannot write the status of %s: %s", pod.metadata.key, error)
+        return None
 
     def _record(self, pod: Pod, type_: str, reason: str, message: str, action: str, related: Pod | None = None) -> None:
         if self._recorder is not None:

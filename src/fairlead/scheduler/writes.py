@@ -72,11 +72,12 @@ def not_scheduled(pod: Pod, reason: str, message: str) -> Obj | None:
     }
 
 
-async def patch_status(api: Api, pod: Pod, status: Obj) -> None:
+async def patch_status(api: Api, pod: Pod, status: Obj) -> Pod:
     """Merge that into the pod's status: conditions by type, everything else as it is; None removes."""
     meta = pod.metadata
     patch = {"status": status}
-    await api.patch(builtin.PODS, meta.name, meta.namespace, patch, PatchType.STRATEGIC, subresource="status")
+    done = await api.patch(builtin.PODS, meta.name, meta.namespace, patch, PatchType.STRATEGIC, subresource="status")
+    return done.view(Pod)
 
 
 async def evict(api: Api, victim: Pod, scheduler: str) -> None:

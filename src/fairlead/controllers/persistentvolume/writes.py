@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+import msgspec
+
 from fairlead.api.binding import BOUND_BY_CONTROLLER, keeping
-from fairlead.api.claims import BIND_COMPLETED, ClaimStatus, PersistentVolume, PersistentVolumeClaim
+from fairlead.api.claims import BIND_COMPLETED, PersistentVolume, PersistentVolumeClaim, VolumeSpec
 from fairlead.api.objects import Obj
 from fairlead.controllers.actions import Actions, Emit, Patch, update_status
 from fairlead.controllers.base import World
@@ -39,18 +41,14 @@ def _completed(claim: PersistentVolumeClaim, volume: PersistentVolume) -> Obj | 
 
 
 def claim_phase(claim: PersistentVolumeClaim, phase: str, volume: PersistentVolume | None = None) -> Actions:
-    """What the claim has is written when it becomes bound; whoever grows it keeps that up to date from then on."""
-    was = claim.status
-    status = ClaimStatus(phase=phase)
-    if volume is not None:
-        becomes = was.phase != phase
-        status = ClaimStatus(
-            phase=phase,
-            access_modes=volume.spec.access_modes,
-            capacity=volume.spec.capacity if becomes else was.capacity,
-            current_volume_attributes_class_name=volume.spec.volume_attributes_class_name
-            if becomes
-            else was.current_volume_attributes_class_name,
+    """What the claim has is written when it becomes bound; whoever grows or changes it keeps that up to date from then
+    on, and what they say of it stays.
+    """
+    was, has = claim.status, VolumeSpec() if volume is None else volume.spec
+    status = msgspec.structs.replace(was, phase=phase, access_modes=has.access_modes)
+    if volume is None or was.phase != phase:
+        status = msgspec.structs.replace(
+            status, capacity=has.capacity, current_volume_attributes_class_name=has.volume_attributes_class_name
         )
     yield from update_status(CLAIMS, claim, was, status)
 

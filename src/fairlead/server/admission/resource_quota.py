@@ -16,7 +16,7 @@ from fairlead.api.errors import Unknown
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.podresources import Amounts, parsed
 from fairlead.api.quantity import ZERO
-from fairlead.api.quota_scopes import CLAIMS, PODS, SERVICES, ResourceQuota, in_scope, met
+from fairlead.api.quota_scopes import CLAIMS, DEVICE_CLAIMS, PODS, SERVICES, ResourceQuota, in_scope, met
 from fairlead.runtime import clock
 from fairlead.server.admission.base import AdmissionPlugin, Attributes, Dependencies, Operation
 from fairlead.server.admission.quota_configuration import LimitedResource, names_without_quota, scopes_text
@@ -30,6 +30,7 @@ _CHARGED: Mapping[str, frozenset[tuple[Operation, str]]] = {
     PODS: frozenset({_CREATE, _UPDATE, (Operation.UPDATE, "resize")}),
     SERVICES: frozenset({_CREATE, _UPDATE}),
     CLAIMS: frozenset({_CREATE, _UPDATE, (Operation.UPDATE, "status")}),
+    DEVICE_CLAIMS: frozenset({_CREATE, _UPDATE}),
 }
 _COUNTED = frozenset({_CREATE})
 

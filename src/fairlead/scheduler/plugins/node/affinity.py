@@ -12,6 +12,7 @@ from typing import Final, Self
 
 import numpy as np
 
+from fairlead.api.labels import LabelSelector
 from fairlead.api.node_affinity import (
     NAME_FIELD,
     LabelTest,
@@ -165,15 +166,26 @@ def _term_mask(term: NodeSelectorTerm, snapshot: Snapshot, rows: Rows) -> Mask:
     return mask
 
 
+def selected_rows(selector: LabelSelector, snapshot: Snapshot, rows: Rows) -> Mask:
+    """Which rows have labels that the selector means."""
+    mask = np.ones(len(rows), dtype=np.bool_)
+    for key, value in selector.match_labels.items():
+        mask &= has_label(snapshot, rows, key, (value,))
+    for requirement in selector.match_expressions:
+        if requirement.operator in ("In", "NotIn"):
+            is_met = has_label(snapshot, rows, requirement.key, requirement.values or ())
+        else:
+            is_met = snapshot.labels(requirement.key).codes[rows] >= 0
+        mask &= is_met if requirement.operator in ("In", "Exists") else ~is_met
+    return mask
+
+
 def has_label(snapshot: Snapshot, rows: Rows, key: str, values: Sequence[str]) -> Mask:
     """Which rows have one of these values; however many values the label has on other nodes."""
     column = snapshot.labels(key)
     here = column.codes[rows]
-    mask = np.zeros(len(rows), dtype=np.bool_)
-    for value in values:
-        if (code := column.find(value)) is not None:
-            mask |= here == code
-    return mask
+    codes = [code for value in values if (code := column.find(value)) is not None]
+    return here == codes[0] if len(codes) == 1 else np.isin(here, codes)
 
 
 def _label_mask(snapshot: Snapshot, rows: Rows, key: str, test: LabelTest) -> Mask:

@@ -2,7 +2,7 @@
 
 Sources: FindPodVolumes of pkg/scheduler/framework/plugins/volumebinding/binder.go. A claim gets, of the volumes that
 the node can reach, one that is kept for it, else the smallest that does; small claims choose first. Where there is
-none, its class must be able to make one near that node.
+none, its class must be able to make one near that node, and if its driver tells where it has room, there must be room.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import numpy as np
 
 from fairlead.api.binding import NO_PROVISIONER, may_have, offers_access
 from fairlead.api.claims import PersistentVolume, PersistentVolumeClaim, TopologyTerm
-from fairlead.api.quantity import Quantity
+from fairlead.api.quantity import ZERO, Quantity
 from fairlead.scheduler.columns import Mask, Rows
 from fairlead.scheduler.facts.volumes import ClaimPlan
-from fairlead.scheduler.plugins.node.affinity import any_term, has_label
+from fairlead.scheduler.plugins.node.affinity import any_term, has_label, selected_rows
 from fairlead.scheduler.snapshot import Snapshot
 
 
@@ -27,6 +27,8 @@ class Choice:
 
     #: Where every claim gets a volume.
     possible: Mask
+    #: Where that fails because the driver has no room for one.
+    lacks_room: Mask
     #: Which claim gets which volume, and where.
     given: list[tuple[PersistentVolumeClaim, PersistentVolume, Mask]] = field(default_factory=list)
     #: Which claim has its volume made, and where.
@@ -45,19 +47,22 @@ def plan_for(claims: Sequence[PersistentVolumeClaim], snapshot: Snapshot, row: i
 
 def choose(claims: Sequence[PersistentVolumeClaim], snapshot: Snapshot, rows: Rows) -> Choice:
     """The volumes of claims that wait for their first consumer."""
-    choice = Choice(np.ones(len(rows), dtype=np.bool_))
-    taken: dict[str, Mask] = {}
-    free = [claim for claim in claims if not snapshot.volumes.selected_node(claim)]
-    for claim in sorted(free, key=lambda claim: claim.requested):
-        left = _give(claim, choice, taken, snapshot, rows)
-        if left.any():
-            _make(claim, left, choice, snapshot, rows)
+    choice = Choice(np.ones(len(rows), dtype=np.bool_), np.zeros(len(rows), dtype=np.bool_))
+    missing: list[tuple[PersistentVolumeClaim, Mask]] = []
     for claim in claims:
         if node := snapshot.volumes.selected_node(claim):
             row = snapshot.row_of(node)
             here = rows == (-1 if row is None else row)
             choice.possible &= here
-            _make(claim, here, choice, snapshot, rows)
+            missing.append((claim, here))
+    taken: dict[str, Mask] = {}
+    free = [claim for claim in claims if not snapshot.volumes.selected_node(claim)]
+    for claim in sorted(free, key=lambda claim: claim.requested):
+        left = _give(claim, choice, taken, snapshot, rows)
+        if left.any():
+            missing.append((claim, left))
+    for claim, where in missing:
+        _make(claim, where, choice, snapshot, rows)
     return choice
 
 
@@ -96,7 +101,7 @@ def _size(volume: PersistentVolume) -> tuple[Quantity, str]:
 
 
 def _make(claim: PersistentVolumeClaim, where: Mask, choice: Choice, snapshot: Snapshot, rows: Rows) -> None:
-    """Have the claim's volume made on those rows, as far as its class can."""
+    """Have the claim's volume made on those rows, as far as its class can. The first claim that fails says why."""
     found = snapshot.volumes.classes.get(claim.class_name)
     if found is None or found.provisioner in ("", NO_PROVISIONER):
         choice.possible &= ~where
@@ -105,7 +110,31 @@ def _make(claim: PersistentVolumeClaim, where: Mask, choice: Choice, snapshot: S
     if found.allowed_topologies:
         able = where & _within(found.allowed_topologies, snapshot, rows)
     choice.possible &= able | ~where
+    if claim.requested != ZERO and snapshot.storage_capacities.is_reported_by(found.provisioner):
+        lacking = able & choice.possible & ~_has_room(claim, snapshot, rows)
+        choice.lacks_room |= lacking
+        choice.possible &= ~lacking
+        able = able & ~lacking
     choice.made.append((claim, able))
+
+
+def _has_room(claim: PersistentVolumeClaim, snapshot: Snapshot, rows: Rows) -> Mask:
+    """The rows where the driver has room for the claim's volume. Where disks are the nodes' own there is an object for
+    each node and class, so that those that name one value of one label are looked up together.
+    """
+    mask = np.zeros(len(rows), dtype=np.bool_)
+    places: dict[str, list[str]] = {}
+    for topology, limit in snapshot.storage_capacities.of_class(claim.class_name):
+        if limit < claim.requested:
+            continue
+        if len(topology.match_labels) == 1 and not topology.match_expressions:
+            ((key, value),) = topology.match_labels.items()
+            places.setdefault(key, []).append(value)
+        elif not mask.all():
+            mask |= selected_rows(topology, snapshot, rows)
+    for key, values in places.items():
+        mask |= has_label(snapshot, rows, key, values)
+    return mask
 
 
 def reached_from(volume: PersistentVolume, snapshot: Snapshot, rows: Rows) -> Mask:

@@ -28,6 +28,7 @@ from fairlead.scheduler.snapshot import Snapshot
 ELSEWHERE = "node(s) didn't match PersistentVolume's node affinity"
 NO_VOLUME = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 NOTHING_TO_BIND = "node(s) didn't find available persistent volumes to bind"
+NO_ROOM = "node(s) did not have enough free storage"
 
 
 class VolumeBindingArguments(Arguments):
@@ -41,7 +42,7 @@ class VolumeBindingArguments(Arguments):
 class VolumeBinding(Plugin):
     name = "VolumeBinding"
     arguments = VolumeBindingArguments
-    events = EventKind.VOLUMES | EventKind.NODE_ADDED | EventKind.NODE_LABELS
+    events = EventKind.VOLUMES | EventKind.STORAGE_CAPACITY | EventKind.NODE_ADDED | EventKind.NODE_LABELS
 
     @classmethod
     def configured(cls, args: VolumeBindingArguments) -> Self:
@@ -86,12 +87,13 @@ class VolumeBinding(Plugin):
     def refusals(self, requirements: PodRequirements, snapshot: Snapshot, rows: Rows) -> Refusals:
         """All that is wrong with a node; evicting pods brings no volume."""
         elsewhere, lost = _out_of_reach(_bound(requirements, snapshot), snapshot, rows)
-        possible = choose(awaited(requirements.claims, snapshot), snapshot, rows).possible
+        choice = choose(awaited(requirements.claims, snapshot), snapshot, rows)
         reasons = Counter(
             {
                 ELSEWHERE: int(elsewhere.sum()),
                 NO_VOLUME: int(lost.sum()),
-                NOTHING_TO_BIND: int((~possible).sum()),
+                NOTHING_TO_BIND: int((~choice.possible & ~choice.lacks_room).sum()),
+                NO_ROOM: int(choice.lacks_room.sum()),
             }
         )
         return Refusals(reasons, np.ones(len(rows), dtype=np.bool_))
