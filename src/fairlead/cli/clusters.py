@@ -26,6 +26,7 @@ from fairlead.api.names import dns1123_label
 from fairlead.cli.failures import Failure, WrongUsage
 from fairlead.client import kubeconfig as kubeconfigs
 from fairlead.runtime.http.listener import is_free
+from fairlead.runtime.user_folders import NoHome, data_folder
 from fairlead.server.auth.certificates import write_private
 from fairlead.store import directory
 
@@ -205,25 +206,22 @@ def which_cluster(command: Command) -> Command:
 
 
 def chosen(data_dir: Path | None, name: str | None) -> LocalCluster:
-    """The cluster that those options select. Raises WrongUsage if they contradict each other."""
+    """The cluster that those options select. Raises WrongUsage if they contradict each other, NoHome."""
     if name is None:
         return LocalCluster(data_dir or DEFAULT_DATA_DIR)
     if data_dir is not None:
         raise WrongUsage("--name and --data-dir both say where the data is: give one of them")
     if errors := dns1123_label(name):
         raise WrongUsage(f"--name {name!r}: {errors[0]}")
-    return LocalCluster(home() / name, name)
-
-
-def home() -> Path:
-    """The folder of named clusters."""
-    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "fairlead"
+    return LocalCluster(data_folder() / name, name)
 
 
 def known() -> list[LocalCluster]:
     """The cluster of this directory and all named ones."""
     here = LocalCluster(DEFAULT_DATA_DIR)
-    named = [LocalCluster(folder, folder.name) for folder in sorted(home().glob("*"))]
+    named: list[LocalCluster] = []
+    with suppress(NoHome):
+        named = [LocalCluster(folder, folder.name) for folder in sorted(data_folder().glob("*"))]
     return [cluster for cluster in (here, *named) if cluster.exists]
 
 
