@@ -207,6 +207,7 @@ def _check_that_nothing_else_is_there(ground: Ground, uids: set[str]) -> None:
 
 @pytest.mark.slow
 def test_a_node_says_what_it_is_told(ground: Ground) -> None:
+    """S0-12, S0-13: nobody but itself makes its Node."""
     options = ("--node-labels", "pool=a", "--register-with-taints", "k=v:NoSchedule", "--node-ip", "10.1.2.3")
     flags = ("--max-pods=7", "--kube-reserved=cpu=500m")
     nodes: list[Obj] = []

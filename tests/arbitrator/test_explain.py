@@ -40,3 +40,16 @@ def test_that_taking_back_did_not_help_is_told_to_whom_it_was_to_help() -> None:
         "it deserves 4 requests.cpu; the rest is not free yet",
         "others took it",
     ]
+
+
+def test_what_is_given_up_for_several_is_not_told_as_for_one_alone() -> None:
+    amounts: Obj = {"requests.cpu": "1"}
+
+    def told(*beneficiaries: str) -> str:
+        victims = [{"name": f"v{number}", "uid": str(number)} for number in range(len(beneficiaries))]
+        proposal = {"deadline": "2026-01-01T00:00:00Z", "victims": victims, "beneficiaries": list(beneficiaries)}
+        return notes(pod(cpu="1"), [allocation(amounts, amounts, amounts, proposal=proposal)])[-1]
+
+    assert told("a/p") == "for this pod, a gives up v0 at 2026-01-01T00:00:00Z"
+    assert told("a/p", "a/q") == "for this pod and 1 other, a gives up v0, v1 at 2026-01-01T00:00:00Z"
+    assert told("a/o", "a/p", "a/q").startswith("for this pod and 2 others, a gives up v0, v1, v2 at ")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import socket
 import sqlite3
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 import yaml
@@ -172,6 +174,46 @@ def test_a_run_is_not_kept_in_the_place_of_a_device_or_a_folder(tmp_path: Path) 
     os.close(reader)
     found = invoke("simulate", "-q", "--no-keep", "--save", "")
     assert (found.exit_code, "cannot be kept" in found.output) == (1, True), found.output
+
+
+def test_a_run_that_cannot_be_kept_is_told_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container often has a HOME where nothing can be written; the run may have taken an hour."""
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("FAIRLEAD_RUNS", str(tmp_path / "file" / "runs"))
+    found = CliRunner().invoke(main, ["simulate", "-q", "--nodes", "1", "-o", "json"])
+    assert found.exit_code == 0 and json.loads(found.stdout)["seed"] == 1, found.output
+    assert f"cannot be kept in {tmp_path}/file" in found.stderr and "FAIRLEAD_RUNS" in found.stderr
+    elsewhere = CliRunner().invoke(main, ["simulate", "-q", "--no-keep", "-o", "json", "--save", f"{tmp_path}/file/x"])
+    assert elsewhere.exit_code == 1 and json.loads(elsewhere.stdout)["seed"] == 1, elsewhere.output
+
+
+@pytest.fixture
+def homeless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who runs under a number that no /etc/passwd has, and without HOME, as containers do."""
+
+    def unknown(uid: int) -> NoReturn:
+        raise KeyError(f"getpwuid(): uid not found: {uid}")
+
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    for variable in ("HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "FAIRLEAD_RUNS"):
+        monkeypatch.delenv(variable, raising=False)
+
+
+@pytest.mark.usefixtures("homeless")
+@pytest.mark.parametrize("uid", [0, 12345])
+def test_who_has_no_home_needs_none_but_for_clusters_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uid: int
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(os, "geteuid", lambda: uid)
+    (tmp_path / "taken").touch()
+    assert "taken/kubeconfig" in invoke("up", "--port", "0", "--kubeconfig", "taken/kubeconfig").output
+    assert invoke("status", "--all").exit_code == 0
+    assert invoke("simulate", "-q", "--nodes", "1").exit_code == 0
+    for command in (["status", "--name", "dev"], ["report", "serve", "run-1"], ["diff", "run-1", "run-2"]):
+        found = invoke(*command)
+        assert "this user has no home folder: set HOME or XDG_" in found.output, command
+        assert found.exit_code != 0
 
 
 def test_dates_in_manifests_stay_texts(tmp_path: Path) -> None:

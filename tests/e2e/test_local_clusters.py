@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -13,7 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fairlead.cli.clusters import until
+from fairlead.cli.clusters import LocalCluster, until
 from tests.e2e.helpers.terminal import Terminal
 from tests.examples import each_time
 
@@ -48,6 +50,33 @@ def test_a_named_cluster_runs_in_the_background_until_it_is_told_to_stop(shell: 
     refused = shell.run("fairlead kubectl --name dev get nodes")
     assert (refused.code, refused.err) == (1, "Error: dev is not running. Start it with: fairlead up --name dev\n")
     assert "was not running" in shell.output("fairlead down --name dev")
+
+
+def test_named_clusters_run_side_by_side_without_being_told_their_ports(shell: Terminal) -> None:
+    for name in ("one", "two"):
+        shell.output(f"fairlead up --name {name} --detach --nodes 0")
+    running = json.loads(shell.output("fairlead status --all -o json"))
+    assert {cluster["state"] for cluster in running} == {"ready"}
+    assert len({cluster["api"] for cluster in running}) == 2
+    for name in ("one", "two"):
+        assert "default" in shell.output(f"fairlead kubectl --name {name} get namespaces -o name")
+
+
+def test_a_named_cluster_keeps_its_port_until_another_has_it(tmp_path: Path) -> None:
+    dev = LocalCluster(tmp_path, "dev")
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        dev.keep_record(f"https://127.0.0.1:{port}", tmp_path / "kubeconfig")
+        assert dev.usual_port() == 0
+    assert dev.usual_port() == port
+
+
+def test_what_the_greeting_tells_to_type_is_typed_in_a_folder_with_a_space(shell: Terminal) -> None:
+    greeting = shell.output("fairlead up --detach --port 0 --nodes 1 --data-dir 'my cluster'")
+    [tell_kubectl] = re.findall("export KUBECONFIG=.*", greeting)
+    [stop] = re.findall("Stop it with: (.*)", greeting)
+    assert shell.output(f"{tell_kubectl}; kubectl get nodes -o name") == "node/node-1"
+    assert "my cluster stopped." in shell.output(stop)
 
 
 def test_a_deleted_cluster_leaves_nothing_but_what_others_put_beside_it(shell: Terminal) -> None:

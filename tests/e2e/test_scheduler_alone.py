@@ -56,7 +56,7 @@ def asked(port: int, path: str) -> str:
 def test_it_places_the_pods_of_its_profiles_and_another_takes_over(
     terminal: Terminal, cluster: Up, config: Path
 ) -> None:
-    """Two compete for one lease; pods are placed by whoever holds it, by the profile that they ask for."""
+    """S0-80: two compete for one lease; pods are placed by whoever holds it, by the profile that they ask for."""
     with scheduler(cluster, config) as second:
         with scheduler(cluster, config):
             terminal.output("kubectl run a --image=nginx")

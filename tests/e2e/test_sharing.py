@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -55,7 +56,8 @@ def test_idle_capacity_is_lent_and_taken_back(sharing: Terminal) -> None:
         beneficiary = _proposed(sharing, "hadoop", "beneficiaries[0]").removeprefix("spark/")
         victim = _proposed(sharing, "hadoop", "victims[0].name")
         return (
-            "for this pod, hadoop gives up" in sharing.run(f"{FAIRLEAD} why {beneficiary} -n spark").out
+            re.search("for this pod.*, hadoop gives up", sharing.run(f"{FAIRLEAD} why {beneficiary} -n spark").out)
+            is not None
             and "it will be evicted at" in sharing.run(f"{FAIRLEAD} why {victim} -n hadoop").out
         )
 

@@ -72,7 +72,7 @@ def test_oversubscription_holds_until_the_peaks_coincide(terminal: Terminal) -> 
 
 
 def test_a_leak_dies_at_its_limit_and_waits_longer_each_time(terminal: Terminal) -> None:
-    """SC-17, S0-64, S0-75 to S0-77, S4-08; five kills are in tests/sim, in virtual time."""
+    """SC-17, S0-64, S0-75 to S0-77, S0-112, S4-08; five kills are in tests/sim, in virtual time."""
     terminal.output(CREATE, LEAK)
     waiting = "jsonpath='{.status.containerStatuses[0].state.waiting.reason}'=CrashLoopBackOff"
     terminal.output(f"kubectl wait pod/simmemleak-hra99 --for={waiting} --timeout=60s")

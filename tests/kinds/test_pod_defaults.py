@@ -29,7 +29,7 @@ def test_images_that_may_change_behind_their_name_are_pulled_each_time(image: st
 
 
 def test_limit_without_request_becomes_the_request_resource_by_resource() -> None:
-    """S0-37."""
+    """S0-36, S0-37."""
     limits = {"cpu": "250m", "memory": "64Mi"}
     spec = created(containers=[container(resources={"requests": {"cpu": "100m"}, "limits": limits})])["spec"]
     assert spec["containers"][0]["resources"]["requests"] == {"cpu": "100m", "memory": "64Mi"}

@@ -443,6 +443,7 @@ RULES: list[tuple[str, dict[str, Any], list[str]]] = [
 
 @pytest.mark.parametrize(("spec", "expected"), [row[1:] for row in RULES], ids=[row[0] for row in RULES])
 def test_refused_with_the_texts_of_upstream(spec: dict[str, Any], expected: list[str]) -> None:
+    """S0-107: among others, a request above its limit."""
     assert refusals(**spec) == expected
 
 

@@ -43,7 +43,7 @@ def refusal(plugin: LimitRanger, attributes: Attributes) -> str:
 
 
 def test_pod_without_limits_gets_the_default_of_its_namespace() -> None:
-    """S0-99."""
+    """S0-39, S0-99."""
     found = admit(ranger(*GUIDE), creation(pod()))
     assert found["spec"]["containers"][0]["resources"] == {
         "limits": {"cpu": "300m", "memory": "200Mi"},

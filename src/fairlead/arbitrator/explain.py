@@ -10,6 +10,7 @@ from fairlead.arbitrator.accounting import limited, requested
 from fairlead.arbitrator.amount_rules import full_name
 from fairlead.arbitrator.amounts import LIMITS, REQUESTS, format_amounts
 from fairlead.arbitrator.objects import Allocation
+from fairlead.wording import counted
 
 
 def notes(pod: Pod, allocations: Iterable[Allocation]) -> list[str]:
@@ -74,7 +75,9 @@ def _who_gives(pod: Pod, own: Allocation, known: Iterable[Allocation]) -> list[s
         namespace, proposal = allocation.metadata.namespace, allocation.status.proposal
         if proposal is not None and pod.metadata.key in proposal.beneficiaries:
             victims = ", ".join(victim.name for victim in proposal.victims)
-            messages.append(f"for this pod, {namespace} gives up {victims} at {proposal.deadline}")
+            others = len(proposal.beneficiaries) - 1
+            whom = f"this pod and {counted(others, 'other')}" if others else "this pod"
+            messages.append(f"for {whom}, {namespace} gives up {victims} at {proposal.deadline}")
         for condition in allocation.status.conditions:
             if condition.type == "ReclaimBlocked" and condition.status == "True" and allocation is not own:
                 messages.append(f"{namespace} uses more than it deserves and keeps it: {condition.message}")

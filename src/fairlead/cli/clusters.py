@@ -15,7 +15,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
 
 import click
 import msgspec
@@ -23,6 +25,8 @@ import msgspec
 from fairlead.api.names import dns1123_label
 from fairlead.cli.failures import Failure, WrongUsage
 from fairlead.client import kubeconfig as kubeconfigs
+from fairlead.runtime.http.listener import is_free
+from fairlead.runtime.user_folders import NoHome, data_folder
 from fairlead.server.auth.certificates import write_private
 from fairlead.store import directory
 
@@ -31,6 +35,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 DEFAULT_DATA_DIR: Final = Path(".fairlead")
 #: The context of a cluster without a name, and the prefix of a named cluster's.
 CONTEXT: Final = "fairlead"
+DEFAULT_PORT: Final = 6443
 POLL_SECONDS: Final = 0.05
 #: How long a process may hold the lock before it has written its id.
 _START_SECONDS: Final = 2.0
@@ -66,7 +71,7 @@ class LocalCluster:
         """The option that selects it, for commands in messages; empty for the cluster of this directory."""
         if self.name:
             return f"--name {self.name}"
-        return f"--data-dir {self.data_dir}" if self.data_dir != DEFAULT_DATA_DIR else ""
+        return f"--data-dir {quote(str(self.data_dir))}" if self.data_dir != DEFAULT_DATA_DIR else ""
 
     @property
     def exists(self) -> bool:
@@ -117,6 +122,18 @@ class LocalCluster:
         """Its record, if it runs and is ready."""
         pid, record = self.pid(), self.record()
         return record if record is not None and record.pid == pid else None
+
+    def usual_port(self) -> int:
+        """The port for its API unless told otherwise; 0: any that is free.
+
+        A named cluster is one of several: it keeps the port it had, for the sake of kubeconfigs, and gives way if
+        another has that.
+        """
+        if not self.name:
+            return DEFAULT_PORT
+        record = self.record()
+        port = (record and urlsplit(record.address).port) or DEFAULT_PORT
+        return port if is_free(port) else 0
 
     def keep_record(self, address: str, kubeconfig: Path) -> None:
         """Write the record: this process is ready."""
@@ -189,25 +206,22 @@ def which_cluster(command: Command) -> Command:
 
 
 def chosen(data_dir: Path | None, name: str | None) -> LocalCluster:
-    """The cluster that those options select. Raises WrongUsage if they contradict each other."""
+    """The cluster that those options select. Raises WrongUsage if they contradict each other, NoHome."""
     if name is None:
         return LocalCluster(data_dir or DEFAULT_DATA_DIR)
     if data_dir is not None:
         raise WrongUsage("--name and --data-dir both say where the data is: give one of them")
     if errors := dns1123_label(name):
         raise WrongUsage(f"--name {name!r}: {errors[0]}")
-    return LocalCluster(home() / name, name)
-
-
-def home() -> Path:
-    """The folder of named clusters."""
-    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "fairlead"
+    return LocalCluster(data_folder() / name, name)
 
 
 def known() -> list[LocalCluster]:
     """The cluster of this directory and all named ones."""
     here = LocalCluster(DEFAULT_DATA_DIR)
-    named = [LocalCluster(folder, folder.name) for folder in sorted(home().glob("*"))]
+    named: list[LocalCluster] = []
+    with suppress(NoHome):
+        named = [LocalCluster(folder, folder.name) for folder in sorted(data_folder().glob("*"))]
     return [cluster for cluster in (here, *named) if cluster.exists]
 
 

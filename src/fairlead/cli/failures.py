@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import socket
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ import click
 
 from fairlead.api.errors import ApiError
 from fairlead.client.unreachable import Unreachable
-from fairlead.runtime.http.listener import LOOPBACK_ADDRESS
+from fairlead.runtime.http.listener import is_free
 from fairlead.store.base import StoreUnavailable
 from fairlead.store.database import Damaged, WrongFormat
 from fairlead.store.directory import DataDirInUse
@@ -108,19 +107,9 @@ def _about_port(error: OSError, ports: Mapping[str, int | None]) -> str:
         return ""
     why = "is taken" if error.errno == errno.EADDRINUSE else "is not allowed to this user"
     for option, port in ports.items():
-        if port and not _is_free(port):
+        if port and not is_free(port):
             return f"port {port} {why}. Choose another with {option}, or let {option} 0 pick one."
     return ""
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            sock.bind((LOOPBACK_ADDRESS, port))
-        except OSError:
-            return False
-    return True
 
 
 def _about_file(error: OSError) -> str:

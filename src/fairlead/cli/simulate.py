@@ -173,8 +173,12 @@ def simulate(
         raise WrongUsage(str(error)) from None
     finally:
         progress.done()
-    _keep(run, verdicts, request)
-    _print(run, verdicts, request, output)
+    if request.is_kept:
+        _remember(run)
+    try:
+        _save(run, verdicts, request)
+    finally:
+        _print(run, verdicts, request, output)
     if not quiet:
         click.echo(f"took {time.perf_counter() - began:.1f} s", err=True)
     if not all(verdict.is_met for verdict in verdicts):
@@ -220,17 +224,32 @@ def _refuse_extenders(settings: Settings, request: StudyRequest) -> None:
         raise WrongUsage("extenders answer in real time, so a simulation cannot ask them: use another configuration")
 
 
-def _keep(run: Run, verdicts: Sequence[Verdict], request: StudyRequest) -> None:
+def _remember(run: Run) -> None:
+    """Among the latest runs. Where that cannot be, the run is still worth its time: the result is told all the same."""
     try:
-        if request.is_kept:
-            records.save(run)
+        records.save(run)
+    except OSError as error:
+        click.echo(
+            f"the run cannot be asked about later, for it cannot be kept{_where(error)}. "
+            "Name another folder with FAIRLEAD_RUNS, or say --no-keep.",
+            err=True,
+        )
+
+
+def _save(run: Run, verdicts: Sequence[Verdict], request: StudyRequest) -> None:
+    """Where the user wants it."""
+    try:
         if request.save is not None:
             records.save(run, request.save)
         if request.html is not None:
             with parsing():
                 request.html.write_text(report(run, verdicts), "utf-8")
     except OSError as error:
-        raise Failure(f"the run cannot be kept in {error.filename}: {error.strerror}") from None
+        raise Failure(f"the run cannot be kept{_where(error)}") from None
+
+
+def _where(error: OSError) -> str:
+    return f" in {error.filename}: {error.strerror}" if error.filename else f": {error.strerror}"
 
 
 def _print(run: Run, verdicts: Sequence[Verdict], request: StudyRequest, output: str) -> None:

@@ -54,7 +54,8 @@ def restore(file: Path, data_dir: Path | None, name: str | None) -> None:
     """Begin the cluster in DATA-DIR, or the one of that name, with what is in FILE. It must not have any data yet.
 
     Nothing is overwritten: move the old data directory away first, or remove it (fairlead down --delete). Clients that
-    watched the old cluster list again; resource versions go on far above those that they may know.
+    watched the old cluster list again; resource versions go on far above those that they may know. Credentials are not
+    in FILE: kubeconfigs and tokens of the old cluster do not let anybody into the new one.
     """
     cluster = _cluster(data_dir, name)
     with _explained(cluster):

@@ -76,7 +76,7 @@ def status(
 
     \b
     Example:
-      fairlead up & fairlead status --wait 30 && kubectl get nodes
+      fairlead up & fairlead status --wait 30 && fairlead kubectl get nodes
       fairlead status --all -o json
     """
     with parsing():

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 
 import click
 
@@ -21,7 +22,7 @@ from fairlead.api.users import DASHBOARD_USER
 from fairlead.cli import background
 from fairlead.cli.access_options import access_options, authentication, authorization
 from fairlead.cli.audit_options import audit_options, audit_settings
-from fairlead.cli.clusters import LocalCluster, chosen, which_cluster
+from fairlead.cli.clusters import DEFAULT_PORT, LocalCluster, chosen, which_cluster
 from fairlead.cli.failures import WrongUsage, explained, parsing
 from fairlead.cli.inputs import admission_configuration, import_summary, imported_objects, node_objects
 from fairlead.cli.node_options import NodesCommand, check_nodes, kubelet_options, node_configurations
@@ -61,7 +62,12 @@ _IMPORTED = time.perf_counter()
     help="With --detach: how long to wait until it is ready. 0 does not wait.",
 )
 @click.option("--memory", is_flag=True, help="Keep nothing: the cluster lives in memory and is gone when it stops.")
-@click.option("--port", type=click.IntRange(0, 65535), default=6443, show_default=True, help="HTTPS port; 0 picks one.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    help=f"HTTPS port; 0 picks one.  [default: {DEFAULT_PORT}; with --name the one it had last, or a free one "
+    "if that is taken]",
+)
 @click.option(
     "--http-port",
     type=click.IntRange(0, 65535),
@@ -137,7 +143,7 @@ def up(
     detach: bool,
     wait: float,
     memory: bool,
-    port: int,
+    port: int | None,
     http_port: int | None,
     dashboard_port: int | None,
     kubeconfig: Path | None,
@@ -187,6 +193,7 @@ def up(
             nodes = 0
         imported = imported_objects(dumps)
         shape = NodeShape(node_cpu, node_memory)
+        port = local.usual_port() if port is None else port
         imports: list[str] = []
         settings = Settings(
             data_dir=None if memory else local.data_dir,
@@ -345,7 +352,7 @@ def _greet(settings: Settings, running: Cluster, greeting: _Greeting, node: str,
         f"Fairlead {__version__} · Kubernetes {COMPATIBILITY_VERSION} API · {nodes}",
         f"  data       {where}",
         *(f"  import     {line}" for line in greeting.imports),
-        f"  kubeconfig {config}      export KUBECONFIG={config.absolute() if config else ''}",
+        f"  kubeconfig {config}      export KUBECONFIG={quote(str(config.absolute())) if config else ''}",
         f"  api        {running.address}      only this machine, only with that kubeconfig",
     ]
     if running.http_address:

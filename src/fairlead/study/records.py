@@ -16,6 +16,7 @@ from typing import Annotated, Final
 
 import msgspec
 
+from fairlead.runtime.user_folders import state_folder
 from fairlead.runtime.whole_files import written_whole
 from fairlead.study.outcome import Outcome
 
@@ -65,10 +66,10 @@ class UnknownRun(ValueError):
 
 
 def folder() -> Path:
+    """Where runs are kept. Raises NoHome."""
     if own := os.environ.get("FAIRLEAD_RUNS"):
         return Path(own)
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state"
-    return Path(state, "fairlead", "runs")
+    return state_folder() / "runs"
 
 
 def save(run: Run, path: Path | None = None) -> Path:

@@ -14,6 +14,8 @@ from fairlead.api.objects import Obj
 from fairlead.api.quantity import ZERO, Quantity, parse
 from fairlead.golang.quoting import go_quote
 
+#: What a container without a limit may take as much of as the node gives away; huge pages are not among it.
+_OVERCOMMITTED: Final = ("cpu", "memory", "ephemeral-storage")
 _KEYED: Final = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]")
 
 
@@ -50,11 +52,9 @@ class DownwardApi:
         """In units of the divisor, rounded up."""
         kind, _, name = reference["resource"].partition(".")
         resources = container.get("resources") or {}
-        stated = (resources.get(kind) or {}).get(name)
-        if stated is not None:
-            amount = parse(stated)
-        else:
-            amount = self.node_allocatable.get(name, ZERO) if kind == "limits" else ZERO
+        amount = parse((resources.get(kind) or {}).get(name, "0"))
+        if kind == "limits" and name in _OVERCOMMITTED and not amount:  # a limit of 0 is none
+            amount = self.node_allocatable.get(name, ZERO)
         divisor = parse(reference.get("divisor") or "0")
         if not divisor:
             divisor = parse("1")

@@ -85,6 +85,15 @@ def reserve(port: int, address: str) -> socket.socket:
     return sock
 
 
+def is_free(port: int) -> bool:
+    """Whether this process could listen there on loopback."""
+    try:
+        reserve(port, LOOPBACK_ADDRESS).close()
+    except OSError:
+        return False
+    return True
+
+
 @asynccontextmanager
 async def serving(
     application: Application,
