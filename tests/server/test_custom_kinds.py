@@ -18,6 +18,7 @@ from fairlead.api.errors import (
     NotFound,
 )
 from fairlead.api.objects import Obj
+from fairlead.api.verbs import PatchType, WriteOptions
 from fairlead.runtime.loops import run_virtual
 from fairlead.store.memory import MemoryStore
 from tests.played import played
@@ -233,6 +234,43 @@ async def test_an_update_that_says_the_defaults_alone_changes_no_generation(worl
     await asyncio.sleep(1)
     patched = (await world.api.patch(widgets, "w", NAMESPACE, {"spec": {"a": "x"}})).obj()
     assert patched["metadata"]["generation"] == 1
+
+
+@played(run)
+async def test_a_null_that_is_applied_is_a_value(world: World) -> None:
+    """What is applied is not decoded as other bodies are: nobody drops its nulls."""
+    fields = {
+        "a": {"type": "string"},
+        "b": {"type": "string", "default": "x"},
+        "c": {"type": "string", "nullable": True},
+    }
+    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": fields}}}
+    version = WIDGETS["spec"]["versions"][0] | {"schema": {"openAPIV3Schema": schema}}
+    await world.create(CUSTOM_RESOURCE_DEFINITIONS, WIDGETS | {"spec": WIDGETS["spec"] | {"versions": [version]}})
+    await asyncio.sleep(1)
+    found = world.registry.catalogue.find("example.com", "v1", "widgets")
+    assert found is not None
+    widgets = found[1].resource
+
+    async def applied(spec: Obj) -> Any:
+        body = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": spec}
+        options = WriteOptions(field_manager="me")
+        return (await world.api.patch(widgets, "w", NAMESPACE, body, PatchType.APPLY, options=options)).obj()["spec"]
+
+    text = 'spec.a: Invalid value: "null": spec.a in body must be of type string: "null"'
+    for live in ({}, {"a": "s"}):
+        with pytest.raises(Invalid) as refused:
+            await applied({"a": None})
+        assert refused.value.message == f'Widget.example.com "w" is invalid: {text}'
+        await applied(live)
+    assert await applied({"b": None, "c": None}) == {"a": "s", "b": "x", "c": None}
+    patched = await world.api.patch(widgets, "w", NAMESPACE, {"spec": {"a": None, "b": None}}, PatchType.MERGE)
+    assert patched.obj()["spec"] == {"b": "x", "c": None}
+    operation = {"op": "add", "path": "/spec/a", "value": None}
+    assert (await world.api.patch(widgets, "w", NAMESPACE, [operation], PatchType.JSON)).obj()["spec"] == {
+        "b": "x",
+        "c": None,
+    }
 
 
 def test_an_object_has_new_defaults_and_the_stored_version_after_a_restart() -> None:
