@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,14 +14,17 @@ from fairlead.api.builtin import (
 )
 from fairlead.api.errors import (
     BadRequest,
+    Expired,
     Forbidden,
     Invalid,
     NotFound,
 )
 from fairlead.api.objects import Obj
-from fairlead.api.verbs import PatchType, WriteOptions
+from fairlead.api.resources import Resource
+from fairlead.api.verbs import PatchType, WatchQuery, WriteOptions
 from fairlead.runtime.loops import run_virtual
 from fairlead.store.memory import MemoryStore
+from fairlead.store.sqlite import SQLiteStore
 from tests.played import played
 from tests.server.registry_world import NAMESPACE, Watching, World, run, world
 from tests.work import growth
@@ -218,6 +222,58 @@ async def test_a_stored_object_has_the_defaults_that_its_definition_got_later(wo
     record = (await world.registry.store.head(f"/widgets.example.com/{NAMESPACE}/w")).record
     assert record is not None
     assert b'"d":3' in record.value  # what is written is complete
+
+
+@played(run)
+async def test_who_watched_before_a_definition_changed_lists_again(world: World) -> None:
+    """What would come again was made by the definition before."""
+    await world.create(CUSTOM_RESOURCE_DEFINITIONS, WIDGETS | {"spec": _BEFORE})
+    await asyncio.sleep(1)
+    found = world.registry.catalogue.find("example.com", "v1", "widgets")
+    assert found is not None
+    widgets, start = found[1].resource, world.registry.revision
+    await world.create(widgets, {"metadata": {"name": "w"}, "spec": {}})
+    spec = {"spec": _AFTER}
+    changed = (await world.api.patch(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com", "", spec)).obj()
+    await asyncio.sleep(1)
+    with pytest.raises(Expired) as told:
+        await anext(world.api.watch(widgets, NAMESPACE, WatchQuery(resource_version=str(start))))
+    revision = changed["metadata"]["resourceVersion"]
+    assert told.value.message == f"too old resource version: {start} ({revision})"
+    watching = Watching(world.api, widgets, resource_version=revision)
+    await world.create(widgets, {"metadata": {"name": "later"}, "spec": {}})
+    assert await watching.seen_events() == [("ADDED", "later")]
+
+
+def test_what_is_told_again_after_a_restart_has_the_defaults_of_today(tmp_path: Path) -> None:
+    async def served(made: World) -> Resource:
+        for _ in range(1000):
+            found = made.registry.catalogue.find("example.com", "v1", "widgets")
+            if found is not None:
+                return found[1].resource
+            await asyncio.sleep(0.01)
+        raise AssertionError("not served")
+
+    async def main() -> None:
+        store = SQLiteStore(tmp_path / "store.db")
+        async with world(store) as made:
+            await made.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
+            await made.create(CUSTOM_RESOURCE_DEFINITIONS, WIDGETS | {"spec": _BEFORE})
+            widgets, start = await served(made), made.registry.revision
+            await made.create(widgets, {"metadata": {"name": "w"}, "spec": {}})
+            await made.api.patch(widgets, "w", NAMESPACE, {"metadata": {"labels": {"k": "v"}}})
+            await made.api.patch(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com", "", {"spec": _AFTER})
+        await store.close()
+        store = SQLiteStore(tmp_path / "store.db")
+        async with world(store) as made:
+            watching = Watching(made.api, await served(made), resource_version=str(start))
+            await asyncio.sleep(0.05)
+            watching.task.cancel()
+            assert [type_ for type_, _ in watching.events] == ["ADDED", "MODIFIED"]
+            assert [obj["spec"] for _, obj in watching.events] == [{"a": "x", "c": {"d": 3}}] * 2
+        await store.close()
+
+    asyncio.run(main())
 
 
 @played(run)
