@@ -8,6 +8,7 @@ validated by the schema of the version it was sent in.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -153,10 +154,8 @@ class VersionSchema:
         """A stored object as the version in which it is stored shows it."""
         obj["apiVersion"] = self.resource.api_version
         drop_nulls(obj, self.node)
-        try:
+        with suppress(TooLargeToStore):  # a definition cannot take from sight what is stored
             fill_defaults(obj, self.node)
-        except TooLargeToStore:  # a definition cannot take from sight what is stored
-            pass
         prune(obj, self.node)
         return obj
 
