@@ -174,6 +174,12 @@ class WriteAttempt:
     def requested(self) -> Resource:
         return self.request.version.resource
 
+    @property
+    def verb(self) -> str:
+        if self.request.patch is not None:
+            return "patch"
+        return "create" if self.old is None else "update"
+
     def rows(self) -> list[Resource]:
         return [version.resource for version in self.served.versions.values()]
 
