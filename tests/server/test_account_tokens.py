@@ -187,8 +187,8 @@ def test_a_token_of_an_account_that_was_made_anew_is_refused_to_who_means_the_on
             request = {"metadata": {"uid": "u"}}
             await server.api.create(SERVICE_ACCOUNTS, request, "default", name="bot", subresource="token")
         assert refused.value.message == (
-            'Operation cannot be fulfilled on TokenRequest.authentication.k8s.io "bot": the UID in the token request (u) '
-            f"does not match the UID of the service account ({bot})"
+            'Operation cannot be fulfilled on TokenRequest.authentication.k8s.io "bot": the UID in the token request '
+            f"(u) does not match the UID of the service account ({bot})"
         )
 
     within(steps)
