@@ -179,7 +179,18 @@ def test_an_address_that_somebody_else_has_is_not_given() -> None:
     ("cidrs", "told"),
     [
         ([], "spec.cidrs: Required value: at least one CIDR required"),
-        (["10.9.0.0/24", "10.8.0.0/24"], 'Invalid value: {"CIDRs":["10.9.0.0/24","10.8.0.0/24"]}: may specify no more'),
+        (
+            ["10.9.0.0/24", "10.8.0.0/24"],
+            'spec.cidrs: Invalid value: ["10.9.0.0/24","10.8.0.0/24"]: may specify no more',
+        ),
+        (["10.9.0.0/24", "x"], 'spec.cidrs[1]: Invalid value: "x": must be a valid CIDR value'),
+        (
+            ["2001:DB8::/64"],
+            'spec.cidrs[0]: Invalid value: "2001:DB8::/64": must be in canonical form ("2001:db8::/64")',
+        ),
+        (["::ffff:1.2.3.4/90"], "must not have an IPv4-mapped IPv6 address"),
+        (["::1.2.3.04/128"], "must not have leading 0s in IP or prefix length"),
+        (["00001::/64"], "must not have leading 0s in IP or prefix length"),
         (["10.9.0.0/24", "fd00::/64", "fd01::/64"], "may only hold up to 2 values"),
         (["10.9.0.1/24"], 'spec.cidrs[0]: Invalid value: "10.9.0.1/24": must not have bits set beyond the prefix'),
         (["nonsense"], 'spec.cidrs[0]: Invalid value: "nonsense": must be a valid CIDR value'),
@@ -208,8 +219,9 @@ def test_a_network_stays_as_it_is_but_for_another_family() -> None:
 @pytest.mark.parametrize(
     ("name", "spec", "told"),
     [
-        ("10.0.0.077", {"parentRef": {"resource": "a", "name": "b"}}, "metadata.name: Invalid value"),
-        ("fd00:0::1", {"parentRef": {"resource": "a", "name": "b"}}, "must be a canonical format IP address"),
+        ("10.0.0.077", {"parentRef": {"resource": "a", "name": "b"}}, "must not have leading 0s"),
+        ("nonsense", {"parentRef": {"resource": "a", "name": "b"}}, "must be a valid IP address, (e.g. 10.9.8.7 or"),
+        ("fd00:0::1", {"parentRef": {"resource": "a", "name": "b"}}, 'must be in canonical form ("fd00::1")'),
         ("10.0.0.77", {}, "spec.parentRef: Required value"),
         ("10.0.0.77", {"parentRef": {"name": "b"}}, "spec.parentRef.resource: Required value"),
         ("10.0.0.77", {"parentRef": {"resource": "a", "name": "b/c"}}, "spec.parentRef.name: Invalid value"),

@@ -510,6 +510,16 @@ def test_autoscaler_needs_a_bound() -> None:
     assert refusals[0] == "spec.maxReplicas: Required value"
 
 
+@pytest.mark.parametrize("direction", ["scaleUp", "scaleDown"])
+def test_autoscaler_with_an_empty_list_of_policies_is_not_one_that_says_nothing(direction: str) -> None:
+    for policies, refused in (([], True), (None, False)):
+        spec = HPA | {"behavior": {direction: {"policies": policies}}}
+        expected = f"spec.behavior.{direction}.policies: Required value: must specify at least one Policy"
+        obj, refusals = born("HorizontalPodAutoscaler", spec=spec)
+        assert refusals == ([expected] if refused else [])
+        assert refused or obj["spec"]["behavior"][direction]["policies"][0]["value"] > 0
+
+
 def test_autoscaler_tolerates_nothing_at_least() -> None:
     spec = HPA | {"behavior": {"scaleUp": {"tolerance": "-100m"}, "scaleDown": {"tolerance": "50m"}}}
     obj, refusals = born("HorizontalPodAutoscaler", spec=spec)

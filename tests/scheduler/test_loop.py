@@ -321,6 +321,41 @@ def test_a_nomination_is_void_when_binding_fails_or_no_node_is_left(has_node: bo
     in_cluster(story, refusals=100)
 
 
+@pytest.mark.parametrize(
+    ("requirement", "why"),
+    [
+        (
+            {"key": "zone", "operator": "In", "values": ["a", "b c"]},
+            '[0].matchExpressions[0].values[1][zone]: Invalid value: "b c": a valid label must be an empty string or',
+        ),
+        (
+            {"key": "cpus", "operator": "Gt", "values": ["many"]},
+            "[0].matchExpressions[0].values[0]: Invalid value: \"many\": for 'Gt', 'Lt' operators, the value must",
+        ),
+    ],
+)
+def test_a_preference_that_nobody_understands_matters_where_there_is_a_choice(requirement: Obj, why: str) -> None:
+    async def story(cluster: Running) -> None:
+        preferred = [{"weight": 1, "preference": {"matchExpressions": [requirement]}}]
+        affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+        await cluster.add_node("n1", cpu=1)
+        await cluster.add_pod("first", cpu=1, affinity=affinity)
+        await asyncio.sleep(0.1)
+        assert (await cluster.pod("first"))["spec"]["nodeName"] == "n1"
+        for name in ("n2", "n3"):
+            await cluster.add_node(name, cpu=1)
+        await cluster.add_pod("second", cpu=1, affinity=affinity)
+        await asyncio.sleep(0.1)
+        (condition,) = await cluster.conditions("second")
+        assert condition["reason"] == "SchedulerError"
+        assert condition["message"].startswith(f'running PreScore plugin "NodeAffinity": {why}')
+        await cluster.add_pod("third", cpu=1)
+        await asyncio.sleep(3)  # the second is tried again, and has no choice any more
+        assert (await cluster.pod("second"))["spec"].get("nodeName")
+
+    in_cluster(story)
+
+
 def test_a_refused_binding_gives_the_room_back_and_is_tried_again() -> None:
     async def story(cluster: Running) -> None:
         await cluster.add_node(cpu=1)

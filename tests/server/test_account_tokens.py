@@ -178,6 +178,22 @@ def forged(**changes: Any) -> dict[str, Any]:
     return claims | {"sub": "system:serviceaccount:default:bot"} | changes
 
 
+def test_a_token_of_an_account_that_was_made_anew_is_refused_to_who_means_the_one_before() -> None:
+    async def steps(server: Server) -> None:
+        bot = (await server.api.get(SERVICE_ACCOUNTS, "bot", "default")).metadata()["uid"]
+        request = {"metadata": {"uid": bot}}
+        assert (await server.api.create(SERVICE_ACCOUNTS, request, "default", name="bot", subresource="token")).obj()
+        with pytest.raises(Conflict) as refused:
+            request = {"metadata": {"uid": "u"}}
+            await server.api.create(SERVICE_ACCOUNTS, request, "default", name="bot", subresource="token")
+        assert refused.value.message == (
+            'Operation cannot be fulfilled on TokenRequest.authentication.k8s.io "bot": the UID in the token request '
+            f"(u) does not match the UID of the service account ({bot})"
+        )
+
+    within(steps)
+
+
 def test_nobody_else_makes_tokens() -> None:
     async def steps(server: Server) -> None:
         stranger, ours = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())

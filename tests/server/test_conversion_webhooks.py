@@ -214,6 +214,74 @@ def test_watchers_of_a_version_share_a_call() -> None:
     within(steps)
 
 
+def test_a_selection_is_one_of_the_version_in_which_it_is_asked_for() -> None:
+    """`host` is no field of the stored version, and the webhook adds a label."""
+
+    def labelling(review: Obj) -> Obj:
+        answer = converted(review)
+        for obj in answer["response"]["convertedObjects"]:
+            obj["metadata"]["labels"] = {"in": obj["apiVersion"].rpartition("/")[2]}
+        return answer
+
+    async def steps(world: World) -> None:
+        crd = definition(world.webhooks.at("convert", labelling))
+        crd["spec"]["versions"][1]["selectableFields"] = [{"jsonPath": ".host"}]
+        await world.define(crd)
+        v1, v2 = (world.server.registry.resource_of(GROUP, version, "Server") for version in ("v1", "v2"))
+        assert v1 is not None and v2 is not None
+        for index, host in enumerate("abaab"):
+            await world.create(f"x{index}", v1, hostPort=f"{host}:1")
+
+        async def names(row: Resource, **query: Any) -> list[str]:
+            return [
+                item.metadata()["name"] for item in (await world.api.list(row, "default", ListQuery(**query))).items
+            ]
+
+        assert await names(v2, fields="host=a") == ["x0", "x2", "x3"]
+        assert await names(v2, fields="host!=a") == ["x1", "x4"]
+        assert await names(v2, fields="host=a,metadata.name=x3") == ["x3"]
+        assert await names(v2, labels="in=v2,in!=v1", fields="host=b") == ["x1", "x4"]
+        assert await names(v1, labels="in=v2") == []
+        page = await world.api.list(v2, "default", ListQuery(fields="host=a", limit=2))
+        assert [item.metadata()["name"] for item in page.items] == ["x0", "x2"]
+        assert (page.continue_token != "", page.remaining) == (True, None)
+        follow = ListQuery(fields="host=a", limit=2, continue_token=page.continue_token)
+        assert [item.metadata()["name"] for item in (await world.api.list(v2, "default", follow)).items] == ["x3"]
+
+        seen: list[tuple[str, str, str]] = []
+
+        async def watch(**query: Any) -> None:
+            async for event in world.api.watch(v2, "default", WatchQuery(fields="host=a", **query)):
+                obj = event.object.obj()
+                seen.append((event.type, obj["metadata"]["name"], obj["host"] + obj["port"]))
+                assert int(obj["metadata"]["resourceVersion"]) > start
+
+        async def until(count: int) -> list[tuple[str, str, str]]:
+            while len(seen) < count:  # noqa: ASYNC110  (nobody tells)
+                await asyncio.sleep(0.001)
+            found = sorted(seen)
+            seen.clear()
+            return found
+
+        start = 0
+        watching = asyncio.create_task(watch())
+        assert await until(3) == [("ADDED", "x0", "a1"), ("ADDED", "x2", "a1"), ("ADDED", "x3", "a1")]
+        start = world.server.registry.revision
+        changes = [("x0", "a:2"), ("x1", "a:1"), ("x2", "b:1"), ("x4", "b:2")]
+        for name, value in changes:
+            await world.api.patch(v1, name, "default", {"hostPort": value}, PatchType.MERGE)
+        await world.api.delete(v1, "x4", "default")
+        await world.api.delete(v1, "x3", "default")
+        expected = [("ADDED", "x1", "a1"), ("DELETED", "x2", "a1"), ("DELETED", "x3", "a1"), ("MODIFIED", "x0", "a2")]
+        assert await until(4) == expected
+        watching.cancel()
+        watching = asyncio.create_task(watch(resource_version=str(start)))
+        assert await until(4) == expected
+        watching.cancel()
+
+    within(steps)
+
+
 def result(**fields: Any) -> Handler:
     return lambda review: converted(review) | {"response": converted(review)["response"] | fields}
 

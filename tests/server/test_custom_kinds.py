@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,13 +14,17 @@ from fairlead.api.builtin import (
 )
 from fairlead.api.errors import (
     BadRequest,
+    Expired,
     Forbidden,
     Invalid,
     NotFound,
 )
 from fairlead.api.objects import Obj
+from fairlead.api.resources import Resource
+from fairlead.api.verbs import PatchType, WatchQuery, WriteOptions
 from fairlead.runtime.loops import run_virtual
 from fairlead.store.memory import MemoryStore
+from fairlead.store.sqlite import SQLiteStore
 from tests.played import played
 from tests.server.registry_world import NAMESPACE, Watching, World, run, world
 from tests.work import growth
@@ -220,6 +225,58 @@ async def test_a_stored_object_has_the_defaults_that_its_definition_got_later(wo
 
 
 @played(run)
+async def test_who_watched_before_a_definition_changed_lists_again(world: World) -> None:
+    """What would come again was made by the definition before."""
+    await world.create(CUSTOM_RESOURCE_DEFINITIONS, WIDGETS | {"spec": _BEFORE})
+    await asyncio.sleep(1)
+    found = world.registry.catalogue.find("example.com", "v1", "widgets")
+    assert found is not None
+    widgets, start = found[1].resource, world.registry.revision
+    await world.create(widgets, {"metadata": {"name": "w"}, "spec": {}})
+    spec = {"spec": _AFTER}
+    changed = (await world.api.patch(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com", "", spec)).obj()
+    await asyncio.sleep(1)
+    with pytest.raises(Expired) as told:
+        await anext(world.api.watch(widgets, NAMESPACE, WatchQuery(resource_version=str(start))))
+    revision = changed["metadata"]["resourceVersion"]
+    assert told.value.message == f"too old resource version: {start} ({revision})"
+    watching = Watching(world.api, widgets, resource_version=revision)
+    await world.create(widgets, {"metadata": {"name": "later"}, "spec": {}})
+    assert await watching.seen_events() == [("ADDED", "later")]
+
+
+def test_what_is_told_again_after_a_restart_has_the_defaults_of_today(tmp_path: Path) -> None:
+    async def served(made: World) -> Resource:
+        for _ in range(1000):
+            found = made.registry.catalogue.find("example.com", "v1", "widgets")
+            if found is not None:
+                return found[1].resource
+            await asyncio.sleep(0.01)
+        raise AssertionError("not served")
+
+    async def main() -> None:
+        store = SQLiteStore(tmp_path / "store.db")
+        async with world(store) as made:
+            await made.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
+            await made.create(CUSTOM_RESOURCE_DEFINITIONS, WIDGETS | {"spec": _BEFORE})
+            widgets, start = await served(made), made.registry.revision
+            await made.create(widgets, {"metadata": {"name": "w"}, "spec": {}})
+            await made.api.patch(widgets, "w", NAMESPACE, {"metadata": {"labels": {"k": "v"}}})
+            await made.api.patch(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com", "", {"spec": _AFTER})
+        await store.close()
+        store = SQLiteStore(tmp_path / "store.db")
+        async with world(store) as made:
+            watching = Watching(made.api, await served(made), resource_version=str(start))
+            await asyncio.sleep(0.05)
+            watching.task.cancel()
+            assert [type_ for type_, _ in watching.events] == ["ADDED", "MODIFIED"]
+            assert [obj["spec"] for _, obj in watching.events] == [{"a": "x", "c": {"d": 3}}] * 2
+        await store.close()
+
+    asyncio.run(main())
+
+
+@played(run)
 async def test_an_update_that_says_the_defaults_alone_changes_no_generation(world: World) -> None:
     """The old object has them already, where it is compared."""
     await world.create(CUSTOM_RESOURCE_DEFINITIONS, WIDGETS | {"spec": _BEFORE})
@@ -233,6 +290,43 @@ async def test_an_update_that_says_the_defaults_alone_changes_no_generation(worl
     await asyncio.sleep(1)
     patched = (await world.api.patch(widgets, "w", NAMESPACE, {"spec": {"a": "x"}})).obj()
     assert patched["metadata"]["generation"] == 1
+
+
+@played(run)
+async def test_a_null_that_is_applied_is_a_value(world: World) -> None:
+    """What is applied is not decoded as other bodies are: nobody drops its nulls."""
+    fields = {
+        "a": {"type": "string"},
+        "b": {"type": "string", "default": "x"},
+        "c": {"type": "string", "nullable": True},
+    }
+    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": fields}}}
+    version = WIDGETS["spec"]["versions"][0] | {"schema": {"openAPIV3Schema": schema}}
+    await world.create(CUSTOM_RESOURCE_DEFINITIONS, WIDGETS | {"spec": WIDGETS["spec"] | {"versions": [version]}})
+    await asyncio.sleep(1)
+    found = world.registry.catalogue.find("example.com", "v1", "widgets")
+    assert found is not None
+    widgets = found[1].resource
+
+    async def applied(spec: Obj) -> Any:
+        body = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": spec}
+        options = WriteOptions(field_manager="me")
+        return (await world.api.patch(widgets, "w", NAMESPACE, body, PatchType.APPLY, options=options)).obj()["spec"]
+
+    text = 'spec.a: Invalid value: "null": spec.a in body must be of type string: "null"'
+    for live in ({}, {"a": "s"}):
+        with pytest.raises(Invalid) as refused:
+            await applied({"a": None})
+        assert refused.value.message == f'Widget.example.com "w" is invalid: {text}'
+        await applied(live)
+    assert await applied({"b": None, "c": None}) == {"a": "s", "b": "x", "c": None}
+    patched = await world.api.patch(widgets, "w", NAMESPACE, {"spec": {"a": None, "b": None}}, PatchType.MERGE)
+    assert patched.obj()["spec"] == {"b": "x", "c": None}
+    operation = {"op": "add", "path": "/spec/a", "value": None}
+    assert (await world.api.patch(widgets, "w", NAMESPACE, [operation], PatchType.JSON)).obj()["spec"] == {
+        "b": "x",
+        "c": None,
+    }
 
 
 def test_an_object_has_new_defaults_and_the_stored_version_after_a_restart() -> None:

@@ -11,9 +11,11 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from fairlead.api.fields import Errors
 from fairlead.api.labels import OPERATORS, has_all
 from fairlead.api.meta import WrittenView
 from fairlead.api.names import label_value
+from fairlead.golang.numbers import known_int
 
 NAME_FIELD: Final = "metadata.name"
 
@@ -101,6 +103,20 @@ def makes_sense(term: NodeSelectorTerm) -> bool:
         return False
     values = (value for requirement in term.match_expressions or () for value in requirement.values or ())
     return not any(map(label_value, values))
+
+
+def faults_of(preferred: Sequence[PreferredSchedulingTerm], errors: Errors) -> None:
+    """What no label selector can be made of (labels.NewRequirement); API validation lets it pass."""
+    for number, term in enumerate(preferred):
+        for index, requirement in enumerate(term.preference.match_expressions or ()):
+            path = f"[{number}].matchExpressions[{index}].values"
+            for place, value in enumerate(requirement.values or ()):
+                if requirement.operator in ("Gt", "Lt") and known_int(value) is None:
+                    text = "for 'Gt', 'Lt' operators, the value must be an integer"
+                    errors.invalid(f"{path}[{place}]", value, text)
+            for place, value in enumerate(requirement.values or ()):
+                if faults := label_value(value):
+                    errors.invalid(f"{path}[{place}][{requirement.key}]", value, "; ".join(faults))
 
 
 def _term_test(term: NodeSelectorTerm) -> NodeTest:

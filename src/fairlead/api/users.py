@@ -15,6 +15,8 @@ NODES: Final = "system:nodes"
 SERVICE_ACCOUNTS: Final = "system:serviceaccounts"
 ANONYMOUS: Final = "system:anonymous"
 
+#: The extra value that names the node to which a service account's token is bound.
+NODE_OF_ACCOUNT: Final = "authentication.kubernetes.io/node-name"
 #: The extra value by which logs tell with what somebody has come in.
 CREDENTIAL_ID: Final = "authentication.kubernetes.io/credential-id"
 

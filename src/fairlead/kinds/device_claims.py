@@ -220,6 +220,25 @@ def validate_claim_status(obj: Obj, old: Obj, errors: Errors) -> None:
         _validate_allocation(allocation, "status.allocation", _request_names(obj["spec"].get("devices") or {}), errors)
 
 
+def drop_deallocated(obj: Obj, old: Obj) -> None:
+    """What is told of devices goes with their allocation (`dropDeallocatedStatusDevices`)."""
+    status = obj.get("status") or {}
+    gone = _allocated(old.get("status") or {}) - _allocated(status)
+    if devices := status.get("devices"):
+        status["devices"] = [device for device in devices if _without_share(device) not in gone]
+        if not status["devices"]:
+            del status["devices"]
+
+
+def _allocated(status: Obj) -> set[tuple[str, ...]]:
+    results = ((status.get("allocation") or {}).get("devices") or {}).get("results") or ()
+    return {_without_share(result) for result in results}
+
+
+def _without_share(result: Obj) -> tuple[str, ...]:
+    return tuple(result.get(field, "") for field in ("driver", "pool", "device"))
+
+
 def _consumer(reference: Obj) -> tuple[str, ...]:
     return tuple(reference.get(field, "") for field in ("apiGroup", "resource", "name", "uid"))
 

@@ -13,6 +13,7 @@ from fairlead.api.selectors import validate_labels
 from fairlead.kinds.device_claims import (
     EXACT_COUNT,
     alternatives,
+    drop_deallocated,
     validate_claim_spec,
     validate_claim_status,
     validate_config,
@@ -27,6 +28,7 @@ from fairlead.kinds.rules import is_same, validate_unchanged
 from fairlead.kinds.strategy import Strategy
 from fairlead.runtime.clock import timestamp
 
+GROUP: Final = "resource.k8s.io"
 _MOST_CONFIGS: Final = 32
 #: From how many bytes on expressions take long to compile.
 _SLOW_BYTES: Final = 4 << 10
@@ -46,6 +48,9 @@ class ResourceClaimStrategy(ReportedStrategy):
 
     def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
         validate_unchanged(obj["spec"], old["spec"], "spec", errors)
+
+    def prepare_status(self, obj: Obj, old: Obj) -> None:
+        drop_deallocated(obj, old)
 
     def validate_status(self, obj: Obj, old: Obj, errors: Errors) -> None:
         validate_claim_status(obj, old, errors)

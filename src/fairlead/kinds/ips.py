@@ -31,7 +31,9 @@ IPV4, IPV6 = "IPv4", "IPv6"
 
 #: An IPv4 address as it should be written, as nearly all are: nothing is wrong with it.
 _PLAIN: Final = re.compile(r"(?:(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])(?:\.(?!\Z)|\Z)){4}")
-_LEADING_ZEROS: Final = re.compile(r"(?<![0-9a-fA-F:])0+(?=[0-9])")
+_LEADING_ZEROS: Final = re.compile(r"(?<![0-9])0+(?=[0-9])")
+#: A group of an IPv6 address has at most four digits.
+_LONG_GROUPS: Final = re.compile(r"(?<![0-9a-fA-F])0+(?=[0-9a-fA-F]{4})")
 
 
 @bounded_cache(maxsize=4096)
@@ -40,7 +42,7 @@ def parse_ip(text: str) -> Address | None:
     if "%" in text or not text.isascii():
         return None
     try:
-        address = ip_address(_LEADING_ZEROS.sub("", text) if ":" not in text else text)
+        address = ip_address(_without_leading_zeros(text))
     except ValueError:
         return None
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
@@ -55,7 +57,10 @@ def parse_network(text: str) -> tuple[Address, Network] | None:
     if not slash or address is None or bits is None or not length.isdecimal():
         return None
     if ":" in host and isinstance(address, IPv4Address):
-        bits -= 96
+        if bits < 96:  # more than the addresses that stand for IPv4's
+            address = IPv6Address(_without_leading_zeros(host))
+        else:
+            bits -= 96
     try:
         interface = ip_interface(f"{address}/{bits}")
     except ValueError:
@@ -68,23 +73,26 @@ def family_of(text: str) -> str:
 
 
 def validate_ip(text: str, path: str, errors: Errors, existing: Container[str] = ()) -> None:
-    if text in existing or _PLAIN.fullmatch(text):
-        return
+    if text not in existing and (fault := _fault_of_ip(text)):
+        errors.invalid(path, text, fault)
+
+
+def _fault_of_ip(text: str) -> str:
+    if _PLAIN.fullmatch(text):
+        return ""
     if parse_ip(text) is None:
-        errors.invalid(path, text, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")
-    elif _has_leading_zeros(text):
-        errors.invalid(path, text, "must not have leading 0s")
-    elif _is_mapped(text):
-        errors.invalid(path, text, "must not be an IPv4-mapped IPv6 address")
+        return "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+    if _has_leading_zeros(text):
+        return "must not have leading 0s"
+    return "must not be an IPv4-mapped IPv6 address" if _is_mapped(text) else ""
 
 
 def ip_address_name(name: str) -> list[str]:
     """The rule for names that are addresses: there is one spelling of each."""
-    try:
-        address = ip_address(name)
-    except ValueError:
-        return [f"ParseAddr({go_quote(name)}): unable to parse IP"]
-    return [] if str(address) == name else ["must be a canonical format IP address"]
+    if fault := _fault_of_ip(name):
+        return [fault]
+    address = parse_ip(name)
+    return [] if str(address) == name else [f'must be in canonical form ("{address}")']
 
 
 def validate_cidr(text: str, path: str, errors: Errors, existing: Container[str] = ()) -> None:
@@ -100,6 +108,16 @@ def validate_cidr(text: str, path: str, errors: Errors, existing: Container[str]
         errors.invalid(path, text, "must not have an IPv4-mapped IPv6 address")
     elif found[0] != found[1].network_address:
         errors.invalid(path, text, "must not have bits set beyond the prefix length")
+
+
+def validate_canonical_cidr(text: str, path: str, errors: Errors) -> None:
+    """For fields that are younger than the rules (`IsValidCIDR`): there is one spelling of each."""
+    found = Errors()
+    validate_cidr(text, path, found)
+    errors.extend(found)
+    parsed = parse_network(text)
+    if not found and parsed is not None and str(parsed[1]) != text:
+        errors.invalid(path, text, f'must be in canonical form ("{parsed[1]}")')
 
 
 def validate_endpoint_ip(text: str, path: str, errors: Errors) -> None:
@@ -153,8 +171,14 @@ def cidr_warnings(text: str, path: str) -> list[str]:
     return warnings
 
 
+def _without_leading_zeros(text: str) -> str:
+    head, colon, last = text.rpartition(":")
+    last = (_LEADING_ZEROS if "." in last else _LONG_GROUPS).sub("", last)
+    return f"{_LONG_GROUPS.sub('', head)}{colon}{last}"
+
+
 def _has_leading_zeros(text: str) -> bool:
-    return ":" not in text and _LEADING_ZEROS.search(text) is not None
+    return _without_leading_zeros(text) != text
 
 
 def _is_mapped(text: str) -> bool:

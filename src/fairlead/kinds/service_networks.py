@@ -12,7 +12,7 @@ from typing import Any
 from fairlead.api import names
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj
-from fairlead.kinds.ips import Address, Network, parse_network, validate_cidr
+from fairlead.kinds.ips import Address, Network, parse_network, validate_canonical_cidr
 from fairlead.kinds.others import ReportedStrategy
 from fairlead.kinds.rules import IMMUTABLE, validate_unchanged
 from fairlead.kinds.strategy import Strategy
@@ -38,13 +38,15 @@ class ServiceCIDRStrategy(ReportedStrategy):
     def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
         """A network stays; one of the other family may be added."""
         cidrs, before = _cidrs(obj), _cidrs(old)
-        if len(before) == 1 and len(cidrs) == 2:
-            _validate_cidrs(cidrs, errors)
-        elif len(before) != len(cidrs):
+        is_joined = len(before) == 1 and len(cidrs) == 2
+        if len(before) != len(cidrs) and not is_joined:
             errors.invalid("spec.cidrs", cidrs, IMMUTABLE)
+            return
         for index, (cidr, was) in enumerate(zip(cidrs, before, strict=False)):
             if cidr != was:
                 errors.invalid(f"spec.cidrs[{index}]", cidr, IMMUTABLE)
+        if is_joined:
+            _validate_cidrs(cidrs, errors)
 
 
 def _cidrs(obj: Obj) -> Sequence[str]:
@@ -53,17 +55,19 @@ def _cidrs(obj: Obj) -> Sequence[str]:
 
 
 def _validate_cidrs(cidrs: Sequence[str], errors: Errors) -> None:
-    path, shown = "spec.cidrs", {"CIDRs": cidrs}
+    path = "spec.cidrs"
     if not cidrs:
         errors.required(path, "at least one CIDR required")
-    elif len(cidrs) > 2:
-        errors.invalid(path, shown, "may only hold up to 2 values")
-    elif len(cidrs) == 2 and len({network.version for network in networks_of(cidrs)}) < 2:
+        return
+    if len(cidrs) > 2:
+        errors.invalid(path, {"CIDRs": cidrs}, "may only hold up to 2 values")
+        return
+    for index, cidr in enumerate(cidrs):
+        validate_canonical_cidr(cidr, f"{path}[{index}]", errors)
+    families = [network.version for network in networks_of(cidrs)]
+    if len(families) > len(set(families)):
         text = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64"
-        errors.invalid(path, shown, text)
-    else:
-        for index, cidr in enumerate(cidrs):
-            validate_cidr(cidr, f"{path}[{index}]", errors)
+        errors.invalid(path, cidrs, text)
 
 
 class IPAddressStrategy(Strategy):

@@ -54,6 +54,8 @@ class Answers:
             for weighted in profile.plugins
             if weighted.scores and weighted.plugin.scores(requirements)
         ]
+        #: Why a scorer has nothing to say; then nobody chooses among several nodes.
+        self.scoring_fault = _first_fault(scorers, requirements)
         self._filters = [PluginResult(weighted, np.bool_) for weighted in profile.filtering(requirements)]
         #: Scorers whose scores stand alone, and those whose scores mean something only beside the other nodes'.
         self._absolute = [answer for answer in scorers if not answer.plugin.normalises]
@@ -189,6 +191,13 @@ class Answers:
         if answer.reads_cluster:
             return self._rows()
         return changed if answer.reads_pods else nodes
+
+
+def _first_fault(scorers: Iterable[PluginResult], requirements: PodRequirements) -> str:
+    for answer in scorers:
+        if why := answer.plugin.scoring_fault(requirements):
+            return f'running PreScore plugin "{answer.plugin.name}": {why}'
+    return ""
 
 
 def best_of(rows: Rows, totals: Ints) -> Rows:

@@ -17,7 +17,7 @@ from fairlead.scheduler.answers import Answers, best_of
 from fairlead.scheduler.columns import Ints, Mask, Rows
 from fairlead.scheduler.diagnosis import NO_NODES, Diagnosis, add_narrowed, diagnose, refused_outright
 from fairlead.scheduler.dry_run import DryRun
-from fairlead.scheduler.framework import Narrowed, Plugin, Reads, Refusals, Refused
+from fairlead.scheduler.framework import CannotScore, Narrowed, Plugin, Reads, Refusals, Refused
 from fairlead.scheduler.nominations import Nominations
 from fairlead.scheduler.profile import Profile
 from fairlead.scheduler.requirements import PodRequirements
@@ -54,7 +54,7 @@ class Decider:
         self._answers: LruCache[PodRequirements, Answers] = LruCache(FEWEST_REMEMBERED)
 
     def decide(self, request: SchedulingRequest) -> Chosen | Unfit:
-        """The node for the pod, or why there is none."""
+        """The node for the pod, or why there is none. Raises `CannotScore`."""
         if not self.snapshot.count:
             return Unfit(Diagnosis(0, message=NO_NODES))
         tied = self.best(request)
@@ -70,13 +70,14 @@ class Decider:
     def best(self, request: SchedulingRequest) -> Rows:
         """The rows among which the lot decides; none if the pod fits nowhere."""
         answers = self.answers(request.requirements)
-        if self._is_plain(request):
+        if not answers.scoring_fault and self._is_plain(request):
             return answers.best()
         rows = self.feasible_of(request, answers)
         if request.nominated and (row := self.snapshot.row_of(request.nominated)) is not None and row in rows:
             return np.array([row], dtype=np.intp)  # the nominated node is tried first, and alone
         if len(rows) < 2:
             return rows
+        _check_scorers(answers)
         totals = answers.totals(rows)
         for _, scores in self._relation_scores(request, rows):
             totals += scores
@@ -89,7 +90,10 @@ class Decider:
         rows = feasible[np.isin(feasible, wanted)]
         if not len(rows):
             return None
-        totals = self.answers(request.requirements).totals(rows)
+        answers = self.answers(request.requirements)
+        if len(rows) > 1:
+            _check_scorers(answers)
+        totals = answers.totals(rows)
         for _, scores in self._relation_scores(request, rows):
             totals += scores
         totals += np.array([extra.get(self.snapshot.names[row], 0) for row in rows.tolist()], dtype=np.int64)
@@ -269,3 +273,8 @@ class Decider:
                 if score:
                     scores_of[self.snapshot.names[row]][plugin] = score
         return scores_of
+
+
+def _check_scorers(answers: Answers) -> None:
+    if answers.scoring_fault:
+        raise CannotScore(answers.scoring_fault)

@@ -14,7 +14,7 @@ from fairlead.api.taints import first_untolerated, written
 from fairlead.scheduler.claim_notes import claim_waits
 from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.decide import Decider, Unfit
-from fairlead.scheduler.framework import Nominate
+from fairlead.scheduler.framework import CannotScore, Nominate
 from fairlead.scheduler.profile_runtime import ProfileRuntime
 from fairlead.scheduler.requirements import PodRequirements
 from fairlead.scheduler.scheduling_request import SchedulingRequest
@@ -91,8 +91,12 @@ def explain(model: ClusterModel, key: str) -> Explanation | None:
 
 def _decided_again(runtime: ProfileRuntime, pod: Pod, request: SchedulingRequest, key: str) -> Explanation:
     decider = runtime.decider
-    decision = decider.decide(request)
     explanation = Explanation(key, _headline(pod, key))
+    try:
+        decision = decider.decide(request)
+    except CannotScore as error:
+        explanation.headline += f": {error}"
+        return explanation
     explanation.groups = _groups(decider, request)
     for node, scores in decider.scores(request).items():
         explanation.scored.append(Scored(node, sum(scores.values()), scores))

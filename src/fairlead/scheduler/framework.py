@@ -139,6 +139,10 @@ class PluginError(Exception):
     """Raised by `pre_bind` and `bind`: the plugin could not do its work; says why. The pod is tried again later."""
 
 
+class CannotScore(Exception):
+    """Why the nodes where the pod fits cannot be told apart: a plugin does not understand what the pod asks for."""
+
+
 class ExtenderFailure(Exception):
     """An extender that is not `ignorable` did not answer, or answered with an error."""
 
@@ -295,6 +299,10 @@ class Plugin(AnyPlugin):
     def scores(self, requirements: PodRequirements) -> bool:
         """Whether `score` has anything to say about such pods."""
         return False
+
+    def scoring_fault(self, requirements: PodRequirements) -> str:
+        """Why `score` could not say anything sensible of such pods; they are not placed then, if there is a choice."""
+        return ""
 
     def score(self, requirements: PodRequirements, snapshot: Snapshot, rows: Rows) -> Ints:
         """How good each row is, in whole numbers; 0 to 100 after `normalise`."""

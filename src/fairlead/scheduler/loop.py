@@ -22,7 +22,7 @@ from fairlead.scheduler.cycles.base import SchedulingCycle
 from fairlead.scheduler.cycles.gang import GangCycle
 from fairlead.scheduler.cycles.pod import PodCycle, ScoreObserver
 from fairlead.scheduler.cycles.quota import QuotaCycle
-from fairlead.scheduler.framework import ANY_EVENT, NO_EVENT, Handle
+from fairlead.scheduler.framework import ANY_EVENT, NO_EVENT, CannotScore, Handle
 from fairlead.scheduler.outcomes import AttemptMetrics, Outcomes
 from fairlead.scheduler.queue import QueuedPod, SchedulingQueue
 from fairlead.scheduler.queue_observer import QueueObserver
@@ -151,6 +151,8 @@ class Scheduler:
                 if await cycle.attempt(queued):
                     self._outcomes.decided(stopwatch() - began)
                     return
+        except CannotScore as error:
+            self._outcomes.failed(queued, queued.pod, str(error))
         except Exception as error:
             log.exception("deciding about %s failed", queued.key)
             self._outcomes.failed(queued, queued.pod, f"{type(error).__name__}: {error}")

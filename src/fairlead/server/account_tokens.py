@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from fairlead.api.encoded import Encoded
 from fairlead.api.meta import Object, View
-from fairlead.api.users import CREDENTIAL_ID, AccountName, User
+from fairlead.api.users import CREDENTIAL_ID, NODE_OF_ACCOUNT, AccountName, User
 from fairlead.caches import LruCache
 from fairlead.golang.quoting import go_quote
 from fairlead.runtime import rng
@@ -189,7 +189,7 @@ class AccountTokens:
         if account.node is not None:
             if account.pod is None:  # a pod outlives no node for long, and its own end is what counts
                 self._check("nodes", account.node, "")
-            extra["authentication.kubernetes.io/node-name"] = (account.node.name,)
+            extra[NODE_OF_ACCOUNT] = (account.node.name,)
             extra["authentication.kubernetes.io/node-uid"] = (account.node.uid,)
         return User(name.user_name, name.groups, account.serviceaccount.uid, tuple(sorted(extra.items())))
 

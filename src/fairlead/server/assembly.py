@@ -18,6 +18,7 @@ from fairlead.runtime.process_metrics import process_families
 from fairlead.server.access import Authorizer
 from fairlead.server.admission import chain
 from fairlead.server.admission.base import AdmissionPlugin, Dependencies
+from fairlead.server.admission.claim_access import ClaimAccess
 from fairlead.server.admission.configuration import UNCONFIGURED, AdmissionConfiguration
 from fairlead.server.admission.service_addresses import ServiceAddresses
 from fairlead.server.admission.service_networks import ServiceNetworks
@@ -109,21 +110,23 @@ class Server:
         """
         schemas.definitions()  # a copy that lacks them says so before it serves anybody
         registry = self.registry
-        further = [*further_admission, self._addresses, GrantCheck(self._rbac.index, self.authorizers)]
+        dependencies = Dependencies(
+            registry,
+            registry,
+            self.authorizers,
+            self.api,
+            registry.webhooks,
+            admission_configuration,
+            self.metrics.admission.webhooks,
+        )
+        further = [
+            *further_admission,
+            self._addresses,
+            GrantCheck(self._rbac.index, self.authorizers),
+            ClaimAccess(dependencies),
+        ]
         self._admission = chain.build(
-            Dependencies(
-                registry,
-                registry,
-                self.authorizers,
-                self.api,
-                registry.webhooks,
-                admission_configuration,
-                self.metrics.admission.webhooks,
-            ),
-            disabled_admission,
-            further,
-            enabled_admission,
-            self.metrics.admission,
+            dependencies, disabled_admission, further, enabled_admission, self.metrics.admission
         )
         await registry.open(self._admission)
         self.is_new = registry.revision == 0

@@ -84,6 +84,11 @@ class RequestView(Protocol):
         """The resource in the version in which the client asked."""
         ...
 
+    @property
+    def verb(self) -> str:
+        """What is asked of authorization: a change may be an update or a patch."""
+        ...
+
     def rows(self) -> Sequence[Resource]:
         """The resource in all versions in which it is served."""
         ...
@@ -146,6 +151,11 @@ class Attributes(msgspec.Struct):  # made at every write, several times as fast 
     def requested(self) -> Resource:
         """The resource in the version in which the client asked."""
         return self.view.requested if self.view else self.resource
+
+    @property
+    def verb(self) -> str:
+        """The verb of the request, by which authorization knows it."""
+        return self.view.verb if self.view else self.operation.lower()
 
     def kind(self, row: Resource) -> Kind:
         """What is shown of the request in that version."""

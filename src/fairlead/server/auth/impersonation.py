@@ -20,6 +20,7 @@ from fairlead.api.users import (
     ANONYMOUS,
     AUTHENTICATED,
     MASTERS,
+    NODE_OF_ACCOUNT,
     NODES,
     UNAUTHENTICATED,
     User,
@@ -35,8 +36,6 @@ _UID: Final = b"impersonate-uid"
 _EXTRA: Final = b"impersonate-extra-"
 _PREFIX: Final = b"impersonate-"
 _GROUP_OF_REVIEWS: Final = "authentication.k8s.io"
-#: Under which the token of a pod's service account says on which node the pod runs.
-_NODE_OF_ACCOUNT: Final = "authentication.kubernetes.io/node-name"
 #: From how many groups or extra values on it is asked first whether all may be impersonated.
 _MANY: Final = 4
 
@@ -124,7 +123,7 @@ def _modes(requester: User, wanted: User) -> Iterable[_Mode | None]:
     only_name = not (wanted.groups or wanted.uid or wanted.extra)
     node, account = node_of(wanted.name), account_of(wanted.name)
     if node and only_name:
-        if account_of(requester.name) and requester.extra_value(_NODE_OF_ACCOUNT) == node:
+        if account_of(requester.name) and requester.extra_value(NODE_OF_ACCOUNT) == node:
             yield _ASSOCIATED_NODE
         yield _ARBITRARY_NODE
     elif account and only_name:

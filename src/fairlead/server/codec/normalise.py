@@ -126,6 +126,7 @@ def _struct(shape: WireType) -> Walker:
             return None
         may_be_empty = field.shape.pointer or field.shape.form in _NEVER_EMPTY
         drops_empty = not may_be_empty and (field.omit_empty or field.shape.form in ("list", "map"))
+        drops_empty = drops_empty and (shape.definition, key) not in _KEPT_EMPTY
         rules[key] = rule = (_PLAIN.get(field.shape.form), drops_empty, _walker(field.shape))
         return rule
 
@@ -166,6 +167,8 @@ def _struct(shape: WireType) -> Walker:
     return walk
 
 
+#: Lists whose defaults are for who says nothing: an empty one is kept, and validation refuses it.
+_KEPT_EMPTY: Final = frozenset({("io.k8s.api.autoscaling.v2.HPAScalingRules", "policies")})
 _PLAIN: Final[dict[str, type]] = {"string": str, "bool": bool, **dict.fromkeys(wire.INTEGERS, int)}
 #: Every integer type of these structs has room for what is in here; greater values are looked at closely.
 _LEAST, _MOST = wire.INTEGERS["int32"]

@@ -40,6 +40,7 @@ class ServedVersion:
     prefix: bytes = b""  # how every encoded object of this version begins, up to its metadata
     deprecation: str = ""  # the warning that every request to this version gets
     converter: Converter | None = None  # of stored objects, which then have no common version
+    normalise_applied: Normalise | None = None  # of what an apply has made; None: the same
 
     async def present(self, entry: Encoded) -> Encoded:
         """A stored object as this version shows it, whoever has to be asked for it."""

@@ -8,6 +8,7 @@ validated by the schema of the version it was sent in.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -82,6 +83,7 @@ def custom_kind(crd: Obj, webhooks: WebhookClient | None = None) -> CustomKind:
         schema.resource.api_version: ServedVersion(
             schema.resource,
             normalise=schema.normalise,
+            normalise_applied=schema.normalise_applied,
             from_stored=None if schema.is_storage or converter else schema.converted,
             prefix=beginning(schema.resource.kind, schema.resource.api_version),
             deprecation=schema.deprecation,
@@ -127,13 +129,19 @@ class VersionSchema:
 
     def normalise(self, obj: Obj) -> list[str]:
         """Make a received object normal; what strict decoding objects to."""
+        drop_nulls(obj, self.node)
+        return self.normalise_applied(obj)
+
+    def normalise_applied(self, obj: Obj) -> list[str]:
+        """The same for what an apply has made: it is not decoded, so validation sees nulls that no default replaces."""
         report = DecodeReport()
         meta = obj.get("metadata")
         if meta is not None:
             walker(OBJECT_META)(meta, None, report)
         if report.mismatch:
             raise self._refusal(report.mismatch)
-        unknown = [f"metadata.{path}" for path in report.unknown] + self._shape(obj)
+        fill_defaults(obj, self.node)
+        unknown = [f"metadata.{path}" for path in report.unknown] + prune(obj, self.node)
         if self.has_embedded and (wrong := coerce_embedded(obj, self.node, unknown)):
             raise self._refusal(wrong)
         return [f"unknown field {go_quote(path)}" for path in unknown]
@@ -145,10 +153,10 @@ class VersionSchema:
     def shown(self, obj: Obj) -> Obj:
         """A stored object as the version in which it is stored shows it."""
         obj["apiVersion"] = self.resource.api_version
-        try:
-            self._shape(obj)
-        except TooLargeToStore:  # a definition cannot take from sight what is stored
-            prune(obj, self.node)
+        drop_nulls(obj, self.node)
+        with suppress(TooLargeToStore):  # a definition cannot take from sight what is stored
+            fill_defaults(obj, self.node)
+        prune(obj, self.node)
         return obj
 
     def converted(self, obj: Obj) -> Obj:
@@ -161,11 +169,6 @@ class VersionSchema:
     def prune(self, obj: Obj) -> None:
         """Drop what this version does not know."""
         prune(obj, self.node)
-
-    def _shape(self, obj: Obj) -> list[str]:
-        drop_nulls(obj, self.node)
-        fill_defaults(obj, self.node)
-        return prune(obj, self.node)
 
     def problems(self, obj: Obj, old: Obj | None) -> Problems:
         """Everything wrong with an object, except its metadata."""

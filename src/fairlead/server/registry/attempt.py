@@ -110,7 +110,7 @@ class WriteAttempt:
         if not request.tracks_fields:
             sent = endpoint.narrowed(sent)
         mark_reset(sent)
-        unknown = endpoint.normalise(version)(sent)
+        unknown = endpoint.normalise(version, is_applied=request.is_apply)(sent)
         row = version.resource
         self.warnings += request.apply_field_validation(unknown, row.kind, row.version)
         if self.served.crd is not None and endpoint.is_whole and "apiVersion" not in sent:
@@ -173,6 +173,12 @@ class WriteAttempt:
     @property
     def requested(self) -> Resource:
         return self.request.version.resource
+
+    @property
+    def verb(self) -> str:
+        if self.request.patch is not None:
+            return "patch"
+        return "create" if self.old is None else "update"
 
     def rows(self) -> list[Resource]:
         return [version.resource for version in self.served.versions.values()]

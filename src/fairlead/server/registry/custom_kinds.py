@@ -43,7 +43,6 @@ class CustomKinds:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._changed: asyncio.Queue[str] = asyncio.Queue()
-        self._served_specs: dict[str, Obj] = {}  # name -> the spec that is being served
         self._names = naming.NamesInUse()
         registry.observers[_QUALIFIED] = self._observe
 
@@ -80,7 +79,6 @@ class CustomKinds:
             if served is not None:
                 served.is_terminating = True  # for requests that found it before
                 served.cache.end_watches()
-            self._served_specs.pop(name, None)
             for refused in self._names.refused_beside(name):  # the names that it held are free now
                 self._changed.put_nowait(refused)
             self._names.forget(name)
@@ -98,11 +96,11 @@ class CustomKinds:
 
     async def _serve(self, crd: Obj) -> None:
         name = metadata(crd)["name"]
-        if self._served_specs.get(name) == crd["spec"]:
+        known = self._registry.catalogue.stored(name)
+        if known is not None and known.crd is not None and known.crd["spec"] == crd["spec"]:
             return
         is_long = takes_long(CUSTOM_RESOURCE_DEFINITIONS, len(encode(crd)))
         kind = await offload(lambda: custom_kind(crd, self._registry.webhooks), is_long=is_long)
-        known = self._registry.catalogue.stored(name)
         served = Served(kind.resource, kind.strategy, known.cache if known else Cache(name), kind.versions, crd)
         served.is_terminating = bool(metadata(crd).get("deletionTimestamp"))
         if known is None:
@@ -112,8 +110,8 @@ class CustomKinds:
             served.cache.forget_before(self._registry.revision)
         self._registry.catalogue.remove(name)
         self._registry.catalogue.add(served)
-        self._served_specs[name] = crd["spec"]
         if known is not None:
+            served.cache.forget_before(self._registry.revision)  # as kube-apiserver, whose cache begins anew
             await self._refresh(served)
         served.cache.end_watches()
 

@@ -60,7 +60,7 @@ from fairlead.server.storage.selection import select
 from fairlead.server.storage.watching import events
 from fairlead.server.subresources.action import Action, ActionCall
 from fairlead.server.subresources.endpoint import EndpointTable, endpoint_of
-from fairlead.store.base import Store, StoreChange
+from fairlead.store.base import Record, Store, StoreChange
 
 _NOT_ALLOWED: Final = "the server does not allow this method on the requested resource"
 
@@ -131,7 +131,10 @@ class Registry:
         changes: dict[str, list[PastObject]] = {}
         for change in history.changes:
             qualified, namespace, name = parts_of(change.key)
-            changes.setdefault(qualified, []).append(PastObject(change.revision, namespace, name, change.replaced))
+            replaced, served = change.replaced, self.catalogue.stored(qualified)
+            if replaced is not None and served is not None and served.crd is not None:
+                replaced = Record(served.refreshed(replaced.value), replaced.revision)
+            changes.setdefault(qualified, []).append(PastObject(change.revision, namespace, name, replaced))
         for served in self.catalogue:
             served.cache.recall(changes.get(served.cache.qualified, ()), history.compacted)
 
@@ -209,7 +212,8 @@ class Registry:
         if unstored := self.unstored.get(version.resource.qualified):
             return await unstored.list(namespace, query, self.revision)
         selection = select(served, version, namespace, query.labels, query.fields)
-        page = await list_page(served.cache, query, selection, self.revision, version.shown)
+        convert = version.present_all
+        page = await list_page(served.cache, query, selection, self.revision, version.shown, convert=convert)
         return replace(page, items=await version.present_all(page.items)) if version.converter else page
 
     def watch(self, resource: Resource, namespace: str = "", query: WatchQuery = WATCH) -> AsyncIterator[WatchEvent]:

@@ -11,12 +11,11 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeAlias
 
-from fairlead.api.encoded import Encoded
 from fairlead.api.errors import ApiError
 from fairlead.api.verbs import EventType
 from fairlead.server.codec.versions import ServedVersion
-from fairlead.server.storage.entries import CacheEvent, Entry
-from fairlead.server.storage.watchers import Sink
+from fairlead.server.storage.entries import CacheEvent, Entry, in_version, tombstone
+from fairlead.server.storage.watchers import Matches, Sink
 
 log = logging.getLogger(__name__)
 
@@ -31,8 +30,9 @@ MOST_WAITING: Final = 10_000
 class ConvertedEvents:
     """The events of one watch on their way to its sink."""
 
-    def __init__(self, version: ServedVersion, sink: Sink, end: Callable[[], None]) -> None:
-        self._version, self._sink, self._end = version, sink, end
+    def __init__(self, version: ServedVersion, matches: Matches | None, sink: Sink, end: Callable[[], None]) -> None:
+        """`matches` selects what was converted; None: all of it."""
+        self._version, self._matches, self._sink, self._end = version, matches, sink, end
         self._waiting: list[_Event] = []
         self._is_ending = False
         self._task: asyncio.Task[None] | None = None
@@ -84,18 +84,35 @@ class ConvertedEvents:
             self._end()
 
     async def _converted(self, events: Sequence[_Event]) -> list[_Event]:
-        entries: list[Encoded] = [change.carried(type_) for type_, change in events]
-        shown = await self._version.present_all(entries)
-        return [(type_, _carrying(type_, change, obj.raw)) for (type_, change), obj in zip(events, shown, strict=True)]
+        shown = await self._shown([change.carried(type_) for type_, change in events])
+        if self._matches is not None:
+            return await self._selected(events, shown, self._matches)
+        return [_carrying(type_, change, entry) for (type_, change), entry in zip(events, shown, strict=True)]
+
+    async def _selected(self, events: Sequence[_Event], shown: Sequence[Entry], matches: Matches) -> list[_Event]:
+        """As `event_type_for`, of the events that the cache has selected by what nobody converts."""
+        changed = [change.old for type_, change in events if type_ is EventType.MODIFIED and change.old is not None]
+        before, found = iter(await self._shown(changed)), []
+        for (type_, change), entry in zip(events, shown, strict=True):
+            old = next(before) if type_ is EventType.MODIFIED else None
+            was_there = old is not None and matches(old)
+            if matches(entry):
+                is_new = old is not None and not was_there
+                found.append(_carrying(EventType.ADDED if is_new else type_, change, entry))
+            elif old is not None and was_there:
+                found.append(_carrying(EventType.DELETED, change, tombstone(old, change.revision)))
+        return found
+
+    async def _shown(self, entries: Sequence[Entry]) -> list[Entry]:
+        shown = await self._version.present_all(list(entries))
+        return [in_version(entry, found) for entry, found in zip(entries, shown, strict=True)]
 
 
-def _carrying(type_: EventType, change: CacheEvent, raw: bytes) -> CacheEvent:
+def _carrying(type_: EventType, change: CacheEvent, converted: Entry) -> _Event:
     """An event of that type with the object in another version."""
-    entry = change.carried(type_)
-    converted = Entry(raw, entry.namespace, entry.name, change.revision)
     is_gone = type_ is EventType.DELETED
     event = CacheEvent(change.revision, None, None if is_gone else converted)
     if is_gone:
         event.tombstone = converted
-    event.size = len(raw)
-    return event
+    event.size = len(converted.raw)
+    return type_, event

@@ -57,6 +57,11 @@ class Entry(Encoded):
 EventWriter: TypeAlias = Callable[[EventType, Encoded], bytes]
 
 
+def in_version(entry: Entry, shown: Encoded) -> Entry:
+    """What an entry is shown as in another version, as an entry itself."""
+    return shown if isinstance(shown, Entry) else Entry(shown.raw, entry.namespace, entry.name, entry.revision)
+
+
 class CacheEvent:
     """A committed change of one object: its state before (None: created) and after (None: deleted)."""
 
@@ -66,7 +71,7 @@ class CacheEvent:
         self.revision, self.old, self.new = revision, old, new
         last = new or old
         self.size = len(last.raw) if last else 0  # of its line, about
-        self.tombstone = None if new or not old else _tombstone(old, revision)
+        self.tombstone = None if new or not old else tombstone(old, revision)
         self._lines: dict[EventType, bytes] = {}
         self._written: dict[tuple[EventType, EventWriter], bytes] = {}
 
@@ -91,11 +96,11 @@ class CacheEvent:
             return self.new
         if self.tombstone is None:  # it still exists, but a selector no longer matches
             assert self.old is not None
-            self.tombstone = _tombstone(self.old, self.revision)
+            self.tombstone = tombstone(self.old, self.revision)
         return self.tombstone
 
 
-def _tombstone(last: Entry, revision: int) -> Entry:
+def tombstone(last: Entry, revision: int) -> Entry:
     """The last state of an object under the revision of its deletion, as etcd's watch gives it."""
     return Entry(restamped(last.raw, last.revision, revision), last.namespace, last.name, revision)
 

@@ -12,10 +12,10 @@ apimachinery `apis/meta/internalversion/validation/validation.go`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, Final, TypeAlias
 
 from fairlead.api.builtin import EVENTS
 from fairlead.api.encoded import Encoded, encode
@@ -29,7 +29,7 @@ from fairlead.golang.quoting import go_quote
 from fairlead.golang.values import unmarshal_error
 from fairlead.runtime.clock import monotonic
 from fairlead.server.storage.cache import Cache
-from fairlead.server.storage.entries import Entry
+from fairlead.server.storage.entries import Entry, in_version
 from fairlead.server.storage.selection import NAME
 from fairlead.server.storage.watchers import Matches, Selection
 from fairlead.store.base import Store
@@ -38,7 +38,12 @@ from fairlead.store.base import Store
 FUTURE_VERSION_SECONDS = 3.0
 #: How much is filtered before other tasks get a turn.
 TURN_BYTES = 2 << 20
+#: How many objects somebody else converts before it is known which of them are selected.
+CONVERTED_AT_ONCE: Final = 500
 _MATCHES = ("Exact", "NotOlderThan")
+
+#: Converts entries to the version that is asked for.
+Conversion: TypeAlias = Callable[[list[Encoded]], Awaitable[list[Encoded]]]
 
 
 _TOKEN_VERSION = "meta.k8s.io/v1"
@@ -64,9 +69,10 @@ async def list_page(
     current: int,
     shown: Callable[[Entry], Encoded],
     candidates: Sequence[Entry] | None = None,
+    convert: Conversion | None = None,
 ) -> Listing:
     """One page. `current` is the newest revision of the whole store; `shown` turns an entry into what is returned;
-    `candidates` are entries of now, in order, beside which nothing is selected.
+    `candidates` are entries of now, in order, beside which nothing is selected. `convert` is who converts entries.
     """
     token, namespace, matches = _token(query), selection.namespace, selection.matches
     exact = token.revision if token else _exact_revision(query)
@@ -79,7 +85,10 @@ async def list_page(
         entries = iter(candidates)
     if name := selection.exact(NAME):  # one key: nothing lies behind it
         entries = (entry for entry in entries if entry.name == name or (entry.namespace and not namespace))
-    if matches is None:
+    if selection.converted is not None and convert is not None:
+        chosen = list(entries) if matches is None else (await filtered(list(entries), matches))[0]
+        page, rest = await _converted(chosen, selection.converted, convert, limit)
+    elif matches is None:
         page = list(islice(entries, limit) if limit > 0 else entries)
         rest = state.size - len(page)
     else:
@@ -88,7 +97,8 @@ async def list_page(
     if not rest:
         return Listing(items, str(revision))
     follow = _ContinueToken(revision, _after(page[-1], namespace))
-    return Listing(items, str(revision), follow.encode(), rest if matches is None else None)
+    is_selected = matches is not None or selection.converted is not None
+    return Listing(items, str(revision), follow.encode(), None if is_selected else rest)
 
 
 async def filtered(entries: Sequence[Entry], matches: Matches, limit: int = 0) -> tuple[list[Entry], int]:
@@ -107,6 +117,22 @@ async def filtered(entries: Sequence[Entry], matches: Matches, limit: int = 0) -
         if size >= TURN_BYTES:
             size = 0
             await asyncio.sleep(0)
+    return found, 0
+
+
+async def _converted(
+    entries: Sequence[Entry], matches: Matches, convert: Conversion, limit: int
+) -> tuple[list[Entry], int]:
+    """The same of what entries are converted to, which is what is found then."""
+    found: list[Entry] = []
+    for start in range(0, len(entries), CONVERTED_AT_ONCE):
+        batch = entries[start : start + CONVERTED_AT_ONCE]
+        shown = list(map(in_version, batch, await convert(list(batch))))
+        some, rest = await filtered(shown, matches, limit - len(found) if limit > 0 else 0)
+        found += some
+        if len(found) == limit:
+            return found, len(entries) - start - len(batch) + rest
+        await asyncio.sleep(0)
     return found, 0
 
 

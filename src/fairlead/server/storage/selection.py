@@ -25,6 +25,8 @@ _MADE_UP: Final = re.compile(r"true|false|-?\d+(\.\d+)?([eE][-+]?\d+)?")
 def select(served: Served, version: ServedVersion, namespace: str, labels: str, fields: str) -> Selection:
     """What both selectors select in a namespace."""
     checks: list[Matches] = []
+    #: Those of what a webhook may change.
+    converted: list[Matches] = checks if version.converter is None else []
     equal: dict[str, Equal] = {}
     wanted, unwanted = dict[str, dict[str, None]](), dict[str, set[str]]()
     terms = field_selectors.parse(fields).terms
@@ -35,17 +37,20 @@ def select(served: Served, version: ServedVersion, namespace: str, labels: str, 
             wanted.setdefault(term.field, {})[term.value] = None
     for field in dict.fromkeys(term.field for term in terms):  # each is looked at once, however many terms there are
         read, values, others = _reader(served, version, field), wanted.get(field), unwanted.get(field, set())
+        found = checks if field in (NAME, NAMESPACE) else converted
         if values is None:
-            checks.append(_differs(read, frozenset(others)))
+            found.append(_differs(read, frozenset(others)))
             continue
         value = next(iter(values))
-        equal[field] = Equal(field, read, value)
-        checks.append(_no_entry if len(values) > 1 or value in others else _equals(read, field, value))
+        if found is checks:
+            equal[field] = Equal(field, read, value)
+        found.append(_no_entry if len(values) > 1 or value in others else _equals(read, field, value))
     selector = selector_text.parse(labels)
     if not selector.is_empty:
         by_label = selector.matches
-        checks.append(lambda entry: by_label(entry.labels))
-    return Selection(namespace, _all_of(checks), tuple(equal.values()))
+        converted.append(lambda entry: by_label(entry.labels))
+    after = None if converted is checks else _all_of(converted)
+    return Selection(namespace, _all_of(checks), tuple(equal.values()), after)
 
 
 def _all_of(checks: list[Matches]) -> Matches | None:

@@ -34,6 +34,8 @@ class Selection:
     matches: Matches | None = None  # None: all of them
     #: The equalities among the conditions of `matches`.
     equal: tuple[Equal, ...] = ()
+    #: What else must hold of them in the version that is asked for, where somebody else converts them to it.
+    converted: Matches | None = None
 
     def includes(self, entry: Entry) -> bool:
         if self.namespace and entry.namespace != self.namespace:

@@ -40,7 +40,7 @@ async def attach(
     called if the kind ceases to be served like this. Raises `Expired` if history no longer has the version asked for.
     """
     selection = select(served, version, namespace, query.labels, query.fields)
-    conversion = None if version.converter is None else ConvertedEvents(version, sink, end)
+    conversion = None if version.converter is None else ConvertedEvents(version, selection.converted, sink, end)
     watcher = (
         Watcher(selection, sink, end) if conversion is None else Watcher(selection, conversion.add, conversion.end)
     )

@@ -84,6 +84,7 @@ class BodyView:
     requested: Resource
     subresource: str
     write_options: WriteOptions
+    verb: str = "create"
 
     def rows(self) -> list[Resource]:
         return [self.requested]

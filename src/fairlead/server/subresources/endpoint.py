@@ -29,9 +29,9 @@ class Endpoint:
     #: Whether this endpoint shows the object itself (and not a Scale made from it).
     is_whole = True
 
-    def normalise(self, version: ServedVersion) -> Normalise:
-        """What makes a body sent to this endpoint normal."""
-        return version.normalise
+    def normalise(self, version: ServedVersion, *, is_applied: bool = False) -> Normalise:
+        """What makes a body sent to this endpoint, or what an apply has made of one, normal."""
+        return (version.normalise_applied if is_applied else None) or version.normalise
 
     def narrowed(self, sent: Obj) -> Obj:
         """What of a body this endpoint looks at; the rest need not be made normal if nobody wants to hear of it."""

@@ -25,7 +25,7 @@ class ScaleEndpoint(Endpoint):
 
     is_whole = False
 
-    def normalise(self, version: ServedVersion) -> Normalise:
+    def normalise(self, version: ServedVersion, *, is_applied: bool = False) -> Normalise:
         return body_type_of(version.resource, "scale").normalise
 
     def definition(self, version: ServedVersion) -> str:

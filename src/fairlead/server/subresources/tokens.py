@@ -60,6 +60,10 @@ async def request_token(call: ActionCall) -> Result[Encoded]:
     entry = call.backend.find("serviceaccounts", call.name, call.namespace)
     if entry is None:
         raise NotFound.of("serviceaccounts", call.name)
+    uid = entry.view(Object).metadata.uid
+    if (meant := meta.get("uid")) and meant != uid:
+        why = f"the UID in the token request ({meant}) does not match the UID of the service account ({uid})"
+        raise Conflict.of("TokenRequest", call.name, why, "authentication.k8s.io")
     attributes = call.attributes(SERVICE_ACCOUNTS, call.name, "token")
     await call.backend.admission.admit(attributes)
     spec = attributes.obj.get("spec") or {}
@@ -69,7 +73,6 @@ async def request_token(call: ActionCall) -> Result[Encoded]:
     bound = _bound(call, request.bound_object_ref) if request.bound_object_ref is not None else {}
     await call.backend.admission.validate(attributes)
     audiences = request.audiences or (ISSUER,)
-    uid = entry.view(Object).metadata.uid
     token = call.backend.account_tokens.issue(account, uid, audiences, seconds, bound)
     attributes.annotate("authentication.kubernetes.io/issued-credential-id", token.credential_id)
     answer: Obj = {

@@ -12,11 +12,13 @@ from typing import Final, Self
 
 import numpy as np
 
+from fairlead.api.fields import Errors, aggregated
 from fairlead.api.labels import LabelSelector
 from fairlead.api.node_affinity import (
     NAME_FIELD,
     LabelTest,
     NodeSelectorTerm,
+    faults_of,
     field_test,
     label_test,
     makes_sense,
@@ -92,6 +94,11 @@ class NodeAffinity(Plugin):
 
     def scores(self, requirements: PodRequirements) -> bool:
         return bool(self._preferred or (requirements.node_affinity and requirements.node_affinity.preferred))
+
+    def scoring_fault(self, requirements: PodRequirements) -> str:
+        errors = Errors()
+        faults_of((requirements.node_affinity and requirements.node_affinity.preferred) or (), errors)
+        return aggregated(errors) if errors else ""
 
     def score(self, requirements: PodRequirements, snapshot: Snapshot, rows: Rows) -> Ints:
         """The sum of the weights of the terms that the node matches."""
