@@ -96,9 +96,9 @@ async def test_what_a_new_definition_adds_is_seen_in_objects_that_were_there(api
         await ended.ended()  # whoever watches has to ask again
         shown = (await api.get(kind, "w", namespace)).obj()
         assert shown == made | {"spec": {"size": 3, "colour": "red"}}
-        [item] = (await api.list(kind, namespace)).items
-        assert item.obj() == shown
-        watching = Watching(api, kind, namespace, resource_version=version_of(shown))
+        listed = await api.list(kind, namespace)
+        assert [item.obj() for item in listed.items] == [shown]
+        watching = Watching(api, kind, namespace, resource_version=listed.resource_version)
         await api.delete(kind, "w", namespace)
         await watching.told(1)
         gone = watching.events[0][1]

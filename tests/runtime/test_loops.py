@@ -45,6 +45,27 @@ def test_sleepers_wake_in_the_order_of_their_times_each_at_its_time(delays: list
     assert all(at == pytest.approx(delay, abs=1e-6) for delay, at in woken)
 
 
+@given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), max_size=40))
+def test_of_sleepers_until_one_moment_the_first_is_first_whoever_else_sleeps(sleeps: list[tuple[int, bool]]) -> None:
+    def woken(chosen: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        found: list[tuple[int, int]] = []
+
+        async def sleeper(delay: int, number: int) -> None:
+            await asyncio.sleep(1 + delay)
+            found.append((delay, number))
+
+        async def main() -> None:
+            await asyncio.gather(*(sleeper(*one) for one in chosen))
+
+        run_virtual(main())
+        return found
+
+    everybody = [(delay, number) for number, (delay, _) in enumerate(sleeps)]
+    some = [one for one, (_, is_there) in zip(everybody, sleeps, strict=True) if is_there]
+    assert woken(everybody) == sorted(everybody)
+    assert woken(some) == sorted(some)
+
+
 def test_waiting_for_what_nobody_will_bring_is_an_error_not_a_hang() -> None:
     async def main() -> None:
         await asyncio.Event().wait()

@@ -19,6 +19,19 @@ def test_the_same_seed_gives_the_same_uids_and_names() -> None:
     assert rng.uid() != first[0]
 
 
+def test_who_makes_more_of_something_changes_nothing_else() -> None:
+    """Two runs of which one writes an event more, or has a pod more, come to the same decisions."""
+    with rng.seeded(7):
+        choice = rng.source().random()
+    with rng.seeded(7):
+        uid, other_uid, name = rng.uid(), rng.uid(), rng.name_suffix()
+        assert rng.source().random() == choice
+    with rng.seeded(7):
+        rng.source().random()
+        assert rng.name_suffix() == name
+        assert (rng.uid(), rng.uid()) == (uid, other_uid)
+
+
 def test_who_is_seeded_is_not_disturbed_by_others_and_disturbs_nobody() -> None:
     """A simulation in the process of a server: the same uids on every run, and never those of the server's objects."""
 

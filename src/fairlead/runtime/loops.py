@@ -75,6 +75,20 @@ class _Jumping(selectors.BaseSelector):
         self._real.close()
 
 
+class _Moment(float):
+    """When a timer is due. Of those due at one moment the one that was set first is first: asyncio leaves that to the
+    shape of its heap, so that any timer more, of no matter whom, would change who comes before whom.
+    """
+
+    __slots__ = ("number",)
+    number: int
+
+    def __lt__(self, other: float) -> bool:
+        if self != other:
+            return float.__lt__(self, other)
+        return isinstance(other, _Moment) and self.number < other.number
+
+
 class VirtualLoop(asyncio.SelectorEventLoop):
     """An event loop whose clock starts at zero and moves only when nothing is left to do."""
 
@@ -83,6 +97,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         super().__init__(self._jumping)
         self._clock_resolution = _DUE_SECONDS
         self.epoch = epoch
+        self._timers = 0  # that were ever set
 
     def run_forever(self) -> None:
         with ticking(self, self):
@@ -90,6 +105,13 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         return self._jumping.elapsed
+
+    def call_at(
+        self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        moment = _Moment(when)
+        moment.number = self._timers = self._timers + 1
+        return super().call_at(moment, callback, *args, context=context)
 
     async def settled(self) -> None:
         """Return when everything is done that is done without time passing."""

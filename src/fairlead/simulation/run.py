@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Unpack
@@ -10,6 +11,7 @@ from typing import Unpack
 from fairlead.api.builtin import EVENTS, PODS
 from fairlead.api.objects import Obj
 from fairlead.api.pods import Pod
+from fairlead.client.events import telling_only
 from fairlead.client.informer import Informers
 from fairlead.compose import Settings
 from fairlead.runtime import rng
@@ -85,7 +87,7 @@ async def _simulate(
     *,
     with_events: bool,
 ) -> Simulation:
-    with rng.seeded(seed):
+    with rng.seeded(seed), nullcontext() if with_events else telling_only(()):
         async with recorded(settings) as run:
             seen = _Seen(run.informers, with_events=with_events)
             await Objects(run.api, run.api.registry.catalogue).apply(objects)
