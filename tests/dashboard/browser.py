@@ -34,7 +34,7 @@ SCROLLED = (
     "(async () => { const grid = document.getElementById('nodes'); grid.scrollTop = 0;"
     " for (let step = 0; step < 30; step++) { await new Promise(requestAnimationFrame); grid.scrollTop += 25; } })()"
 )
-PATIENCE_SECONDS = 15.0
+PATIENCE_SECONDS = 30.0
 
 
 def chromium() -> str | None:

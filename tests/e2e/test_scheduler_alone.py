@@ -33,7 +33,7 @@ def config(tmp_path: Path) -> Path:
     file = tmp_path / "scheduler.yaml"
     fit = {"name": "NodeResourcesFit", "args": {"scoringStrategy": {"type": "MostAllocated"}}}
     profiles = [{"schedulerName": NAMES[0]}, {"schedulerName": NAMES[1], "pluginConfig": [fit]}]
-    election = {"leaderElect": True, "leaseDuration": "2s", "renewDeadline": "1s", "retryPeriod": "200ms"}
+    election = {"leaderElect": True, "leaseDuration": "15s", "renewDeadline": "10s", "retryPeriod": "200ms"}
     document = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
     file.write_text(yaml.safe_dump(document | {"profiles": profiles, "leaderElection": election}))
     return file

@@ -109,7 +109,11 @@ def test_an_owner_gives_back_by_its_own_choice(sharing: Terminal, cluster: Up) -
         sharing.output("kubectl scale deployment/work -n spark --replicas=3")
         sharing.output(READY.format("spark", 3))
         owner.terminate()
-        assert owner.stdout.read().startswith("work: 3 of 9 for spark/work-")
+        told = [line.split(maxsplit=5) for line in owner.stdout.read().splitlines()]
+    assert sum(int(given) for _, given, *_ in told) == 3
+    assert {(name, beneficiaries[: len("spark/work-")]) for name, *_, beneficiaries in told} == {
+        ("work:", "spark/work-")
+    }
     assert sharing.output("kubectl get deployments -n hadoop -o jsonpath='{.items[*].spec.replicas}'") == "1 6"
     assert sharing.output("kubectl get events -n hadoop --field-selector reason=Reclaimed -o name") == ""
 
