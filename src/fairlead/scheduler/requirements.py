@@ -7,7 +7,7 @@ scores are worked out once for them and kept; a pod costs one look-up by its enc
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -69,10 +69,14 @@ class PodRequirements:
     disks: tuple[Disk, ...] = ()
     #: What its node must declare that it can do.
     features: frozenset[str] = frozenset()
+    _claim_keys: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._claim_keys = frozenset(claim.key for claim in self.claims)
 
     def has_claim(self, key: str) -> bool:
         """Whether the claim of that `namespace/name` is behind one of its volumes."""
-        return any(claim.key == key for claim in self.claims)
+        return key in self._claim_keys
 
 
 class RequirementsCache:
@@ -192,10 +196,10 @@ def _nonzero(plain: Obj, resources: Obj | None, requests: Amounts) -> dict[str, 
 def _with_unsaid(spec: Obj, unsaid: dict[str, str]) -> Obj:
     """The spec with these requests for every container that does not name the resource."""
     changed = dict(spec)
-    for field in ("containers", "initContainers"):
-        if spec.get(field):
-            changed[field] = [
-                container | {"resources": {"requests": unsaid | _requests(container)}} for container in spec[field]
+    for kind in ("containers", "initContainers"):
+        if spec.get(kind):
+            changed[kind] = [
+                container | {"resources": {"requests": unsaid | _requests(container)}} for container in spec[kind]
             ]
     return changed
 
