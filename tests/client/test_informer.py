@@ -17,12 +17,14 @@ from fairlead.api.meta import Object
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import LIST, WATCH, Api, Listing, ListQuery, WatchEvent, WatchQuery
 from fairlead.client.informer import RETRY_SECONDS, Informer, Informers
+from fairlead.runtime import loops, turns
 from fairlead.runtime.clock import monotonic
 from fairlead.runtime.loops import run_virtual
 from fairlead.server.assembly import Server
 from fairlead.server.storage import cache as caches
 from fairlead.store.memory import MemoryStore
 from tests.played import played
+from tests.turns import counting_turns
 
 #: What a subscriber heard: name@version before and after.
 Told = tuple[str | None, str | None]
@@ -382,3 +384,22 @@ def test_an_object_that_cannot_be_read_is_told_and_left_out(caplog: pytest.LogCa
 
     run(test)
     assert any("leaving out n/watched" in one for one in caplog.messages)
+
+
+def test_many_events_at_once_leave_turns_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "TURN_SECONDS", 0.0)
+    count = 50
+
+    async def story() -> int:
+        server = Server(MemoryStore())
+        await server.open(["ServiceAccount"])
+        world = World(server)
+        await world.direct.create(NAMESPACES, {"metadata": {"name": "n"}})
+        async with world.informer() as informer:
+            revisions = await asyncio.gather(*(world.put(f"m{number}") for number in range(count)))
+            before = len(informer)
+            _, turns_of_others = await counting_turns(informer.reached(max(revisions)))
+            assert (before, len(informer)) == (0, count)
+            return turns_of_others
+
+    assert loops.run(story()) >= count

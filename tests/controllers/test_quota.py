@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 from fairlead.api import builtin
+from fairlead.api.encoded import encoded
 from fairlead.api.objects import Obj
-from fairlead.controllers.quota import ResourceQuotas
+from fairlead.api.quota_scopes import ResourceQuota
+from fairlead.controllers.actions import GiveWay, ListAll, Patch
+from fairlead.controllers.base import World
+from fairlead.controllers.quota import TURN_OBJECTS, ResourceQuotas
 from tests.controllers.cluster import Cluster, run
 from tests.played import played
 
@@ -150,3 +155,17 @@ async def test_a_claim_is_recounted_when_its_size_or_its_attributes_change(clust
     )
     await asyncio.sleep(1)
     assert await used(cluster) == {"requests.storage": "0"}
+
+
+def test_a_recount_of_thousands_of_objects_or_names_gives_way() -> None:
+    pods = [encoded(pod(f"p{number}")) for number in range(3 * TURN_OBJECTS)]
+    names = {f"requests.example.com/r{number}": "1" for number in range(2 * TURN_OBJECTS)}
+    spec = {"hard": {"pods": "1", "requests.cpu": "1"} | names}
+    found = encoded({"metadata": {"name": "q", "namespace": "default"}, "spec": spec}).view(ResourceQuota)
+    actions = ResourceQuotas().reconcile(found, cast(World, SimpleNamespace(now=0.0, of=lambda kind: ())))
+    ways, outcome = 0, None
+    while not isinstance(action := actions.send(outcome), Patch):
+        ways += isinstance(action, GiveWay)
+        outcome = pods if isinstance(action, ListAll) else None
+    assert action.patch["status"]["used"]["requests.cpu"] == "150"
+    assert ways == 4

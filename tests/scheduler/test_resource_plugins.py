@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from fairlead.scheduler.columns import Amounts, Ints
 from tests.scheduler.scheduler_world import Cluster, node, pod
 
 FIT, BALANCED = "NodeResourcesFit", "NodeResourcesBalancedAllocation"
@@ -136,3 +137,24 @@ def test_scores_are_upstreams_to_the_last_digit(used: Any, asked: Any, fit: int,
         cluster.place(pod("used", **used), "n1")
     fits = cluster.scores(pod(**asked), FIT), cluster.scores(pod(**asked), BALANCED)
     assert [scores.get("n1", 0) for scores in fits] == [fit, balanced]
+
+
+def test_thousands_of_resources_that_no_node_has_are_not_looked_for_node_by_node(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Cluster(node("n1", cpu=1), node("n2", cpu=1))
+    count, looked = 1000, list[str]()
+    column = Amounts.__getitem__
+
+    def noted(amounts: Amounts, name: str) -> Ints:
+        looked.append(name)
+        return column(amounts, name)
+
+    unknown = {f"example.com/r{number}": "1" for number in range(count)}
+    container = {"name": "app", "image": "i", "resources": {"requests": {"cpu": "2"} | unknown}}
+    wanted = cluster.request(pod(containers=[container]))
+    monkeypatch.setattr(Amounts, "__getitem__", noted)
+    message = cluster.decider.diagnose(wanted).text("")
+    assert message.count("2 Insufficient example.com/r") == count
+    assert "2 Insufficient cpu" in message
+    assert len(looked) < 50

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from weakref import ref
+
 from fairlead.scheduler.decide import Chosen, Unfit
 from tests.scheduler.scheduler_world import Cluster, node, pod
 
@@ -92,12 +94,16 @@ def test_pods_of_one_template_share_their_requirements() -> None:
     assert cluster.requirements(first) is not cluster.requirements(pod("c", cpu=2))
 
 
-def test_pods_too_long_to_be_worth_remembering_are_decided_about_all_the_same() -> None:
-    """What strangers send does not fill the memory: each such pod is worked out by itself."""
+def test_pods_too_long_to_be_worth_remembering_share_their_requirements_while_they_are_there() -> None:
+    """What strangers send does not fill the memory, and a pod that changes is not worked out each time."""
     cluster = Cluster(node("n1", cpu=1, taints=[{"key": "k1999", "effect": "NoSchedule"}]))
     tolerations = [{"key": f"k{number}", "operator": "Exists"} for number in range(2000)]
     first, second = (pod(name, cpu=1, tolerations=tolerations) for name in ("a", "b"))
-    assert cluster.requirements(first) is not cluster.requirements(second)
+    found = cluster.requirements(first)
+    assert cluster.requirements(second) is found
+    unused = ref(found)
+    del found
+    assert unused() is None
     assert cluster.feasible(first) == {"n1"}
     cluster.place(first, "n1")
     cluster.place(first, "n1")  # told twice, counted once

@@ -196,3 +196,31 @@ def test_another_namespaces_limits_do_not_matter() -> None:
     """S0-94."""
     limits = {"metadata": {"name": "l", "namespace": "other"}, "spec": {"limits": [CONTAINER | {"max": {"cpu": "1"}}]}}
     admit(LimitRanger(World().put("limitranges", limits).dependencies), creation(pod()))
+
+
+def test_thousands_of_bounds_and_containers_are_not_multiplied(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[str] = []
+
+    def counted(kind: str, resource: str, *_: object) -> str:
+        checked.append(resource)
+        return f"{resource} is wrong"
+
+    monkeypatch.setattr("fairlead.server.admission.limit_ranger._minimum", counted)
+    count = 300
+    rule = {"type": "Container", "min": {f"example.com/r{number}": "1" for number in range(count)}}
+    containers = [container(f"c{number}", {f"example.com/r{number % 3}": "2"}) for number in range(count)]
+    wrong = ", ".join(f"example.com/r{number} is wrong" for number in range(count))
+    assert refusal(ranger(rule), creation(pod(containers=containers))).endswith(f"[{wrong}]")
+    assert len(checked) <= 3 * count
+
+
+def test_defaults_end_where_the_note_of_them_is_too_long_for_a_pod() -> None:
+    """Which is refused for that, and would have grown to gigabytes."""
+    count = 1000
+    defaults = {f"example.com/r{number}": "1" for number in range(count)}
+    given = admit(
+        ranger({"type": "Container", "default": defaults}),
+        creation(pod(containers=[container(f"c{number}") for number in range(count)])),
+    )
+    assert len(given["metadata"]["annotations"][ANNOTATION]) > 256 << 10
+    assert sum(len(made["resources"].get("limits", ())) for made in given["spec"]["containers"]) < 20 * count

@@ -9,7 +9,9 @@ import pytest
 
 from fairlead.api.errors import Forbidden
 from fairlead.api.objects import Obj
+from fairlead.api.quantity import Quantity, parse
 from fairlead.api.resources import Resource
+from fairlead.runtime import loops, turns
 from fairlead.server.admission.base import Attributes
 from fairlead.server.admission.resource_quota import ResourceQuotaAdmission
 from tests.server.admission_world import (
@@ -25,6 +27,7 @@ from tests.server.admission_world import (
     pod,
     run,
 )
+from tests.turns import counting_turns
 
 
 def quota(hard: Obj, used: Obj | None = None, name: str = "q", **spec: Any) -> Obj:
@@ -365,3 +368,29 @@ def test_a_negative_amount_is_refused() -> None:
     there = world(quota({"requests.cpu": "1"}))
     message = refusal(there, creation(pod(containers=[container("c", {"cpu": "-1"})])))
     assert message == 'pods "p" is forbidden: quota usage is negative for resource(s): cpu,requests.cpu'
+
+
+def test_hundreds_of_quotas_are_charged_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "TURN_SECONDS", 0.0)
+    count = 100
+    there = world(*(quota({"pods": "1"}, name=f"q{number}") for number in range(count)))
+    plugin = ResourceQuotaAdmission(there.dependencies)
+    _, others = loops.run(counting_turns(plugin.validate(creation(pod("a")))))
+    assert others >= count
+    assert all(used(there, f"q{number}") == {"pods": "1"} for number in range(count))
+
+
+def test_of_a_quota_with_thousands_of_names_those_of_the_object_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def noted(text: str) -> Quantity:
+        read.append(text)
+        return parse(text)
+
+    monkeypatch.setattr("fairlead.api.podresources.parse", noted)
+    others = {f"requests.example.com/r{number}": "5" for number in range(2000)}
+    there = world(quota({"pods": "1", **others}))
+    charge(there, creation(pod("a")))
+    assert used(there) == {"pods": "1", **dict.fromkeys(others, "0")}
+    assert refusal(there, creation(pod("b"))).endswith("requested: pods=1, used: pods=1, limited: pods=1")
+    assert len(read) < 20

@@ -142,6 +142,16 @@ async def an_apply(client: Client) -> tuple[int, int]:
     return await client.ask("PATCH", f"{MAPS}/a?fieldManager=m", body, "application/apply-patch+yaml")
 
 
+async def a_small_pod_with_many_defaults(client: Client) -> tuple[int, int]:
+    item = {"type": "Container", "defaultRequest": {f"kubernetes.io/r{number}": "1" for number in range(SIZE // 2)}}
+    metadata = {"name": "l"}
+    limits = {"apiVersion": "v1", "kind": "LimitRange", "metadata": metadata, "spec": {"limits": [item]}}
+    await client.ask("POST", "/api/v1/namespaces/default/limitranges", encoded(limits))
+    await client.ask("POST", "/api/v1/namespaces/default/serviceaccounts", encoded({"metadata": {"name": "default"}}))
+    pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    return await client.ask("POST", "/api/v1/namespaces/default/pods", encoded(pod))
+
+
 async def a_custom_resource(client: Client) -> tuple[int, int]:
     await client.ask("POST", DEFINITIONS, encoded(definition()))
     await asyncio.sleep(0.5)
@@ -171,6 +181,7 @@ async def a_list_in_yaml(client: Client) -> tuple[int, int]:
         a_small_patch_of_a_large_object,
         a_strategic_merge,
         an_apply,
+        a_small_pod_with_many_defaults,
         a_custom_resource,
         an_answer_in_yaml,
         a_list_in_yaml,

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import Final
+from typing import Final, TypeVar
 
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.podresources import (
@@ -28,6 +28,8 @@ from fairlead.api.quantity import ZERO, Quantity, parse
 from fairlead.api.quota_scopes import CLAIMS, DEVICE_CLAIMS, PODS, SERVICES
 from fairlead.api.volumes import storage_class_of
 from fairlead.caches import bounded_cache
+
+T = TypeVar("T")
 
 _ONE: Final = Quantity.of_units(1)
 _STORAGE_CLASS: Final = ".storageclass.storage.k8s.io/"
@@ -299,12 +301,8 @@ def taken_back(used: Amounts, less: Amounts) -> Amounts:
     return {name: max(amount - less.get(name, ZERO), ZERO) for name, amount in used.items()}
 
 
-def exceeded(used: Amounts, hard: Amounts) -> list[str]:
-    """Names whose usage is above the limit, sorted."""
-    return sorted(name for name, amount in used.items() if name in hard and amount > hard[name])
-
-
-def masked(amounts: Amounts, names: Iterable[str]) -> Amounts:
+def masked(amounts: Mapping[str, T], names: Iterable[str]) -> dict[str, T]:
+    """Those of the names, in their order."""
     return {name: amounts[name] for name in names if name in amounts}
 
 

@@ -110,12 +110,10 @@ class _Subject:
     def spec(self, type_: type[Spec]) -> Spec:
         return msgspec.convert(self.obj.get("spec") or {}, type_)
 
-    def is_new(self, name: str, field_: str) -> bool:
-        """Whether this write sets or changes the amount."""
-        before = ((self.old or {}).get("spec") or {}).get(field_) or {}
-        now = (self.obj.get("spec") or {}).get(field_) or {}
-        after = {full_name(key): str(text) for key, text in now.items()}
-        return after.get(name) != {full_name(key): str(text) for key, text in before.items()}.get(name)
+    def new_names(self, field_: str) -> set[str]:
+        """The full names of the amounts that this write sets or changes."""
+        before, after = _texts(self.old, field_), _texts(self.obj, field_)
+        return {name for name, text in after.items() if before.get(name) != text}
 
     def amounts(self, amounts: Mapping[str, str | int] | None, field_: str) -> dict[str, Amount]:
         return checked(amounts, f"spec.{field_}", (), self.errors)
@@ -123,6 +121,12 @@ class _Subject:
     def whole(self, name: str, *amounts: Amount) -> Quantity | None:
         """The cluster's capacity of that resource; looked up only if one of the amounts is a percentage."""
         return self.capacity.get(node_resource(name)) if any(amount.is_percentage for amount in amounts) else None
+
+
+def _texts(obj: Obj | None, field_: str) -> dict[str, str]:
+    """The amounts of a field as they are written, by full name."""
+    amounts = ((obj or {}).get("spec") or {}).get(field_) or {}
+    return {full_name(name): str(text) for name, text in amounts.items()}
 
 
 def _review_consumer(subject: _Subject) -> None:
@@ -209,13 +213,14 @@ def _check_share(subject: _Subject, spec: ShareSpec) -> tuple[dict[str, Amount],
 
 def _check_quotas(subject: _Subject, hard: Mapping[str, Amount]) -> None:
     """`hard` above the namespace's ResourceQuota would promise what the quota refuses (S2-13)."""
+    fresh = subject.new_names("hard")
     for quota in subject.context.quotas(namespace_of(subject.obj)) if hard else ():
         if quota.spec.selectors:
             continue  # it is about some pods only
         for short, text in sorted(quota.spec.hard.items()):
             for name, limit in checked({short: text}, "", (), Errors()).items():
                 amount = hard.get(name)
-                if amount is None or not subject.is_new(name, "hard"):
+                if amount is None or name not in fresh:
                     continue
                 if amount.exceeds(limit, subject.whole(name, amount)):
                     why = f"must be less than or equal to {text}, of ResourceQuota {quota.metadata.name}"
@@ -224,9 +229,8 @@ def _check_quotas(subject: _Subject, hard: Mapping[str, Amount]) -> None:
 
 def _check_sum(subject: _Subject, reserved: Mapping[str, Amount]) -> None:
     """All guarantees together must fit into the cluster (S2-15). Not checked while it has no nodes."""
-    fresh = {
-        name: amount for name, amount in reserved.items() if node_resource(name) and subject.is_new(name, "reserved")
-    }
+    names = subject.new_names("reserved")
+    fresh = {name: amount for name, amount in reserved.items() if node_resource(name) and name in names}
     if not fresh or not subject.context.counts_quotas or not subject.capacity:
         return
     reserved_elsewhere = _reserved_by_others(subject)

@@ -6,6 +6,7 @@ It is here because the server and the arbitrator do not import each other.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Final, TypeVar
 
 from fairlead.api import builtin
@@ -26,6 +27,7 @@ from fairlead.arbitrator.objects import (
     ConsumerGroup,
 )
 from fairlead.arbitrator.review import NOT_THE_ARBITRATOR, ReviewContext, review
+from fairlead.runtime.offload import offload, on_loop
 from fairlead.server.admission.base import CREATE_AND_UPDATE, AdmissionPlugin, Attributes, Operation, Reader
 
 T = TypeVar("T")
@@ -70,17 +72,17 @@ class ArbitratorAdmission(AdmissionPlugin):
     async def validate(self, attributes: Attributes) -> None:
         row = attributes.resource
         if not attributes.subresource and attributes.operation is not Operation.DELETE:
-            self._review(attributes)  # before the check of the user: field errors are more useful (S2-20)
+            await self._review(attributes)  # before the check of the user: field errors are more useful (S2-20)
         if row.kind == ALLOCATIONS.kind and attributes.user not in _MAY[attributes.operation]:
             raise attributes.forbidden(NOT_THE_ARBITRATOR)
 
-    def _review(self, attributes: Attributes) -> None:
+    async def _review(self, attributes: Attributes) -> None:
         row = attributes.resource
         obj = attributes.obj | {"kind": row.kind}  # callers in this process need not say it
-        found = review(obj, attributes.old, self._context)
+        found = await offload(partial(review, obj, attributes.old, self._context), is_long=attributes.is_long)
         attributes.warnings.extend(found.warnings)
         if found.errors:
             raise invalid(row.kind, name_of(attributes.obj), found.errors, row.group)
 
     def _each(self, resource: Resource, view: type[T], namespace: str = "") -> Iterable[T]:
-        return [entry.kept_view(view) for entry in self._reader.each(resource.qualified, namespace)]
+        return on_loop(lambda: [entry.kept_view(view) for entry in self._reader.each(resource.qualified, namespace)])

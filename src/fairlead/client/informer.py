@@ -21,7 +21,7 @@ from fairlead.api.meta import Object, Versioned
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import Api, EventType, ListQuery, WatchEvent, WatchQuery
 from fairlead.runtime.clock import monotonic, running_loop
-from fairlead.runtime.turns import in_turns
+from fairlead.runtime.turns import Turn, in_turns
 
 T = TypeVar("T", bound=Object)
 
@@ -173,8 +173,12 @@ class Informer(Generic[T]):
         query = WatchQuery(
             labels=self._labels, fields=self._fields, resource_version=str(self.revision), bookmarks=True
         )
+        turn = Turn()
         async for event in self._api.watch(self.resource, self._namespace, query):
             self._apply(event)
+            if turn.is_over:  # of those that have come already none is waited for
+                await asyncio.sleep(0)
+                turn = Turn()
 
     def _apply(self, event: WatchEvent) -> None:
         if event.type is EventType.BOOKMARK:

@@ -9,7 +9,7 @@ Sources: pkg/controller/resourcequota, pkg/quota/v1/install/update_filter.go.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from fairlead.api.objects import Obj, metadata
 from fairlead.api.podresources import Amounts
 from fairlead.api.pods import ContainerStatus, Pod
 from fairlead.api.quantity import ZERO, Quantity
-from fairlead.api.quota import added, counted_on, is_alive, masked, texts, usage
+from fairlead.api.quota import added, counted_on, is_alive, texts, usage
 from fairlead.api.quota_scopes import (
     CLAIMS,
     DEVICE_CLAIMS,
@@ -33,13 +33,16 @@ from fairlead.api.quota_scopes import (
 )
 from fairlead.api.resources import Resource
 from fairlead.controllers import kinds
-from fairlead.controllers.actions import Action, Actions, Kind, ListAll, Patch, Requeue, difference
+from fairlead.controllers.actions import Action, Actions, GiveWay, Kind, ListAll, Patch, Requeue, difference
 from fairlead.controllers.base import Controller, Watch, World
 from fairlead.controllers.dynamic_informers import deletable
 from fairlead.controllers.kinds import RESOURCE_QUOTAS
 from fairlead.runtime.clock import parse_timestamp
 
 RESYNC_SECONDS: Final = 300.0
+
+#: So many objects are looked at in one turn, or names in each half of a recount.
+TURN_OBJECTS: Final = 500
 
 #: Kinds whose objects count for more than one each.
 _MEASURED: Final = frozenset({PODS, SERVICES, CLAIMS, DEVICE_CLAIMS})
@@ -123,6 +126,8 @@ class ResourceQuotas(Controller[ResourceQuota]):
 
 def _count(obj: ResourceQuota, count: _Count, world: World) -> Actions:
     counted = yield from _total(obj, count, world)
+    if len(obj.spec.hard) > TURN_OBJECTS:
+        yield GiveWay()
     left_alone = {name: obj.status.used[name] for name in obj.spec.hard if name in obj.status.used}
     count.used = left_alone | texts(counted)
     new = QuotaStatus(hard=obj.spec.hard, used=dict(count.used))
@@ -144,10 +149,13 @@ def _total(obj: ResourceQuota, count: _Count, world: World) -> Generator[Action,
         used |= dict.fromkeys(names, ZERO)
         items: list[Encoded] = yield ListAll(Kind(rows[resource], Object), obj.metadata.namespace)
         if resource in _MEASURED:
-            for item in items:
+            limited = frozenset(names)
+            for number, item in enumerate(items, 1):
+                if number % TURN_OBJECTS == 0:
+                    yield GiveWay()
                 amounts = known.get(item.raw)
                 if amounts is None:
-                    amounts = _measured(obj, resource, names, item, count, world.now)
+                    amounts = _measured(obj, resource, limited, item, count, world.now)
                 else:
                     count.known[item.raw] = amounts
                 used = added(used, amounts)
@@ -157,12 +165,12 @@ def _total(obj: ResourceQuota, count: _Count, world: World) -> Generator[Action,
 
 
 def _measured(
-    quota: ResourceQuota, resource: str, names: Iterable[str], item: Encoded, count: _Count, now: float
+    quota: ResourceQuota, resource: str, names: Collection[str], item: Encoded, count: _Count, now: float
 ) -> Amounts:
     obj = item.obj()
     amounts: Amounts = {}
     if in_scope(quota.spec.selectors, resource, obj):
-        amounts = masked(usage(resource, obj, now), names)
+        amounts = {name: amount for name, amount in usage(resource, obj, now).items() if name in names}
     if resource == PODS and is_alive(obj, now) and (ends_at := _ends_at(obj)) is not None:
         count.due = min(count.due, ends_at)  # and until then it is measured each time
     else:

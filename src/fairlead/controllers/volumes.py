@@ -96,15 +96,16 @@ def _used_claims(pod: Pod) -> list[str]:
 
 def _uses(pod: Pod, claim: PersistentVolumeClaim) -> bool:
     """Whether a pod that names the claim, itself or by an ephemeral volume, is one that the claim is for."""
+    if is_controlled_by(claim, pod):
+        return True
     named = (volume.persistent_volume_claim for volume in pod.spec.volumes)
-    is_named = any(source is not None and source.claim_name == claim.metadata.name for source in named)
-    return is_named or is_controlled_by(claim, pod)
+    return any(source is not None and source.claim_name == claim.metadata.name for source in named)
 
 
 def _freed(world: World, old: Pod | None, new: Pod | None) -> Iterator[str]:
     """The claims that a pod has let go of."""
     if old is not None:
-        kept = _used_claims(new) if new is not None and new.metadata.uid == old.metadata.uid else ()
+        kept = set(_used_claims(new) if new is not None and new.metadata.uid == old.metadata.uid else ())
         yield from (key for key in _used_claims(old) if key not in kept)
 
 

@@ -43,6 +43,10 @@ class Amounts:
         self._columns: dict[str, Ints] = {}
         self._nothing = _zeros(size)
 
+    def __contains__(self, name: str) -> bool:
+        """Whether there is any of it."""
+        return name in self._columns
+
     def __getitem__(self, name: str) -> Ints:
         return self._columns.get(name, self._nothing)
 

@@ -7,8 +7,10 @@ scores are worked out once for them and kept; a pod costs one look-up by its enc
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -29,7 +31,7 @@ _RESTARTS_ALL: Final = frozenset({"RestartAllContainersOnContainerExits"})
 
 #: Requirements that were not seen for longest are forgotten beyond this number; pods keep theirs.
 REMEMBERED = 4096
-#: Pods that take more to tell apart are worked out each time: what strangers send must not fill the memory.
+#: Pods that take more to tell apart are remembered while they are there: what strangers send must not fill the memory.
 LONGEST_KEY: Final = 16_384
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
@@ -50,7 +52,7 @@ class PodClaim:
         return self.key.partition("/")[2]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class PodRequirements:
     """A pod as the plugins see it. Amounts are whole numbers: cpu in milli, everything else in units."""
 
@@ -69,10 +71,14 @@ class PodRequirements:
     disks: tuple[Disk, ...] = ()
     #: What its node must declare that it can do.
     features: frozenset[str] = frozenset()
+    _claim_keys: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._claim_keys = frozenset(claim.key for claim in self.claims)
 
     def has_claim(self, key: str) -> bool:
         """Whether the claim of that `namespace/name` is behind one of its volumes."""
-        return any(claim.key == key for claim in self.claims)
+        return key in self._claim_keys
 
 
 class RequirementsCache:
@@ -80,6 +86,8 @@ class RequirementsCache:
 
     def __init__(self) -> None:
         self._known: LruCache[bytes, PodRequirements] = LruCache(REMEMBERED)
+        #: By the digest of a long encoding, as long as somebody has use for them: a pod changes several times.
+        self._long: WeakValueDictionary[bytes, PodRequirements] = WeakValueDictionary()
 
     def of(self, pod: Pod) -> PodRequirements:
         """The requirements that all pods like this share."""
@@ -100,11 +108,20 @@ class RequirementsCache:
             decisive += (status.container_statuses, status.init_container_statuses, is_resize_infeasible(pod))
             decisive += (status.resources, status.allocated_resources)
         key = _encode(decisive)
+        if len(key) > LONGEST_KEY:
+            return self._of_long(sha256(key).digest(), pod, claims, disks)
         found = self._known.get(key)
         if found is None:
             found = requirements_of(pod, claims, disks)
-            if len(key) <= LONGEST_KEY:
-                self._known.put(key, found)
+            self._known.put(key, found)
+        return found
+
+    def _of_long(
+        self, digest: bytes, pod: Pod, claims: tuple[PodClaim, ...], disks: tuple[Disk, ...]
+    ) -> PodRequirements:
+        found = self._long.get(digest)
+        if found is None:
+            found = self._long[digest] = requirements_of(pod, claims, disks)
         return found
 
 
@@ -115,11 +132,11 @@ def requirements_of(pod: Pod, claims: tuple[PodClaim, ...] = (), disks: tuple[Di
     plain = _plain_spec(pod)
     requests = pod_requests(plain)
     resources = plain.pop("resources", None)
-    with_defaults = _with_unsaid(plain, UNSAID)
+    counted, nonzero = _counted(requests), _nonzero(plain, resources, requests)
     return PodRequirements(
-        requests=_counted(requests),
-        nonzero_requests=_nonzero(plain, resources, requests),
-        score_requests=_counted(pod_requests(with_defaults)),
+        requests=counted,
+        nonzero_requests=nonzero,
+        score_requests=_counted(pod_requests(_with_unsaid(plain, UNSAID))) if resources else counted | nonzero,
         tolerations=spec.tolerations or (),
         node_selector=spec.node_selector or {},
         node_affinity=spec.affinity.node_affinity if spec.affinity else None,
@@ -185,24 +202,28 @@ def _nonzero(plain: Obj, resources: Obj | None, requests: Amounts) -> dict[str, 
     """cpu and memory with the defaults for containers that say nothing, unless the pod level says it for them."""
     has_pod_level = any(is_pod_level_resource(name) for name in (resources or {}).get("requests") or ())
     unsaid = {name: text for name, text in UNSAID.items() if name not in requests} if has_pod_level else UNSAID
-    spec = _with_unsaid(plain, unsaid) | ({"resources": resources} if resources else {})
+    spec = _with_unsaid(plain, unsaid, UNSAID) | ({"resources": resources} if resources else {})
     return {name: amount for name, amount in _counted(pod_requests(spec)).items() if name in UNSAID}
 
 
-def _with_unsaid(spec: Obj, unsaid: dict[str, str]) -> Obj:
-    """The spec with these requests for every container that does not name the resource."""
+def _with_unsaid(spec: Obj, unsaid: dict[str, str], names: Iterable[str] | None = None) -> Obj:
+    """The spec with these requests for every container that does not name the resource; of those that it names maybe
+    only these.
+    """
     changed = dict(spec)
-    for field in ("containers", "initContainers"):
-        if spec.get(field):
-            changed[field] = [
-                container | {"resources": {"requests": unsaid | _requests(container)}} for container in spec[field]
+    for kind in ("containers", "initContainers"):
+        if spec.get(kind):
+            changed[kind] = [
+                container | {"resources": {"requests": unsaid | _requests(container, names)}}
+                for container in spec[kind]
             ]
     return changed
 
 
-def _requests(container: Obj) -> dict[str, str]:
-    """Of a container, or of a pod as a whole."""
-    return (container.get("resources") or {}).get("requests") or {}
+def _requests(container: Obj, names: Iterable[str] | None = None) -> dict[str, str]:
+    """Of a container, or of a pod as a whole; of these resources, or of all."""
+    requests: dict[str, str] = (container.get("resources") or {}).get("requests") or {}
+    return requests if names is None else {name: requests[name] for name in names if name in requests}
 
 
 def _plain_spec(pod: Pod) -> Obj:

@@ -32,6 +32,8 @@ class StatusWriter:
     def __init__(self, api: Api, recorder: Recorder | None) -> None:
         self._api, self._recorder = api, recorder
         self.writers: writes.Writers
+        #: By the uid of a pod of which something is being written: what is to be written of it next.
+        self._next: dict[str, Obj] = {}
 
     def scheduled(self, pod: Pod, node: str) -> None:
         """The pod is bound."""
@@ -60,11 +62,11 @@ class StatusWriter:
         if nominated is not None and nominated != pod.status.nominated_node_name:
             status["nominatedNodeName"] = nominated or None
         if status:
-            self.writers.start(partial(self._write, pod, status))
+            self._tell(pod, status)
 
     def clear_nomination(self, pod: Pod) -> None:
         """The node it was nominated to goes to a more important pod."""
-        self.writers.start(partial(self._write, pod, {"nominatedNodeName": None}))
+        self._tell(pod, {"nominatedNodeName": None})
 
     async def evict(self, preemptor: Pod, victims: list[Pod], node: str) -> bool:
         """Evict the pods, with their grace; False if some could not be."""
@@ -82,8 +84,23 @@ class StatusWriter:
         self._record(victim, NORMAL, "Preempted", message, "Preempting", related=preemptor)
         return True
 
-    async def _write(self, pod: Pod, status: Obj) -> None:
-        await self._patch_status(pod, status)
+    def _tell(self, pod: Pod, status: Obj) -> None:
+        """Write that of the pod, after what is being written of it already; of several that wait the last counts."""
+        uid = pod.metadata.uid
+        if uid in self._next:
+            self._next[uid] |= status
+            return
+        self._next[uid] = status
+        self.writers.start(partial(self._write, pod))
+
+    async def _write(self, pod: Pod) -> None:
+        uid = pod.metadata.uid
+        try:
+            while status := self._next[uid]:
+                self._next[uid] = {}
+                await self._patch_status(pod, status)
+        finally:
+            del self._next[uid]
 
     async def _patch_status(self, pod: Pod, status: Obj) -> Pod | None:
         """The pod as it is then; None if it could not be written."""

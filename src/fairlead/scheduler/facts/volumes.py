@@ -7,7 +7,7 @@ to get is assumed (`ClaimPlan`) until its binding has come to an end, well or no
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
@@ -33,6 +33,14 @@ class ClaimPlan:
     provisions: list[PersistentVolumeClaim]
     #: Something happened to one of these claims or volumes, or to the pod.
     changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _provided: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._provided = frozenset(claim.metadata.key for claim in self.provisions)
+
+    def provides(self, claim: PersistentVolumeClaim) -> bool:
+        """Whether the claim's volume is to be made."""
+        return claim.metadata.key in self._provided
 
     @property
     def claims(self) -> Iterable[PersistentVolumeClaim]:
@@ -43,10 +51,13 @@ class Volumes:
     """Claims by `namespace/name`, volumes and classes by name; and the plans, by the uids of their pods."""
 
     def __init__(self) -> None:
+        #: Moves whenever a claim, volume or class comes, changes or goes.
+        self.version = 0
         self.claims: dict[str, PersistentVolumeClaim] = {}
         self.volumes: dict[str, PersistentVolume] = {}
         self.classes: dict[str, StorageClass] = {}
-        self._of_class: dict[str, dict[str, PersistentVolume]] = {}
+        #: By class and the claim that they are kept for, if any, so that those of other claims are not looked at.
+        self._kept: dict[tuple[str, str], dict[str, PersistentVolume]] = {}
         self._plans: dict[str, ClaimPlan] = {}
         #: The claims that are to have a volume: once for each pod of theirs, but never two claims.
         self._assumed_claims: dict[str, list[str]] = {}
@@ -54,6 +65,7 @@ class Volumes:
         self._attachable: dict[str, Attachable | None] = {}  # by claim, as far as anybody has asked
 
     def set_claim(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
+        self.version += 1
         replace(self.claims, old, new)
         either = new or old
         assert either is not None
@@ -61,25 +73,29 @@ class Volumes:
         self._notify(either.metadata.key)
 
     def set_volume(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
+        self.version += 1
         replace(self.volumes, old, new)
         if old is not None:
-            same_class = self._of_class[old.class_name]
-            del same_class[old.metadata.name]
-            if not same_class:
-                del self._of_class[old.class_name]
+            kept = self._kept[old.class_name, old.claimant]
+            del kept[old.metadata.name]
+            if not kept:
+                del self._kept[old.class_name, old.claimant]
             self._attachable.pop(old.claimant, None)
             self._notify(old.claimant)
         if new is not None:
-            self._of_class.setdefault(new.class_name, {})[new.metadata.name] = new
+            self._kept.setdefault((new.class_name, new.claimant), {})[new.metadata.name] = new
             self._attachable.pop(new.claimant, None)
             self._notify(new.claimant)
 
     def set_class(self, old: StorageClass | None, new: StorageClass | None) -> None:
+        self.version += 1
         replace(self.classes, old, new)
         self._attachable.clear()
 
-    def of_class(self, name: str) -> Iterable[PersistentVolume]:
-        return self._of_class.get(name, {}).values()
+    def candidates(self, claim: PersistentVolumeClaim) -> Iterator[PersistentVolume]:
+        """The volumes of the claim's class that are kept for it, or for no claim."""
+        for claimant in (claim.metadata.key, ""):
+            yield from self._kept.get((claim.class_name, claimant), {}).values()
 
     # --- what is assumed --------------------------------------------------------------------------------------------
 
@@ -112,7 +128,7 @@ class Volumes:
     def selected_node(self, claim: PersistentVolumeClaim) -> str:
         """The node near which its volume is being made, empty if none was chosen."""
         for plan in self._planned.get(claim.metadata.key, ()):
-            if claim.metadata.key in {claim.metadata.key for claim in plan.provisions}:
+            if plan.provides(claim):
                 return plan.node
         return claim.metadata.annotations.get(SELECTED_NODE, "")
 

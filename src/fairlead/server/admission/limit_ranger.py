@@ -7,10 +7,11 @@ Source: plugin/pkg/admission/limitranger.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fairlead.api import names
 from fairlead.api.encoded import Encoded
 from fairlead.api.meta import View
 from fairlead.api.objects import Obj, metadata
@@ -119,11 +120,15 @@ def fill_in(pod: Obj, requests: Mapping[str, str], limits: Mapping[str, str]) ->
         return
     spec = pod.get("spec") or {}
     notes: list[str] = []
+    length = 0
     for field, noun in (("containers", "container"), ("initContainers", "init container")):
         for container in spec.get(field) or ():
             for kind, defaults in (("request", requests), ("limit", limits)):
+                if length > names.ANNOTATIONS_MAX_BYTES:
+                    break  # it is refused for that, and thousands of defaults for thousands of containers are millions
                 if added := _added(container, f"{kind}s", defaults):
                     notes.append(f"{', '.join(added)} {kind} for {noun} {container.get('name', '')}")
+                    length += len(notes[-1])
     if notes:
         annotations: dict[str, Any] = metadata(pod).setdefault("annotations", {})
         annotations[LIMIT_RANGER_ANNOTATION] = f"LimitRanger plugin set: {'; '.join(notes)}"
@@ -141,14 +146,29 @@ def _added(container: Obj, kind: str, defaults: Mapping[str, str]) -> list[str]:
 def _pod_offences(rules: _Rules, spec: Obj) -> Iterator[str]:
     for kind, bounds in rules.bounds:
         if kind == "Container":
-            for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
-                resources = container.get("resources") or {}
-                requests, limits = _amounts(resources.get("requests")), _amounts(resources.get("limits"))
-                yield from _offences(kind, bounds, requests, limits)
+            yield from _container_offences(
+                bounds, (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))
+            )
         elif kind == "Pod":
             yield from _offences(
                 kind, bounds, pod_requests(spec, with_overhead=False), pod_limits(spec, with_overhead=False)
             )
+
+
+def _container_offences(bounds: Sequence[_Bound], containers: Iterable[Obj]) -> Iterator[str]:
+    """Each once at least. Whoever does not name a resource breaks its bounds like all others who do not: these are
+    looked at for the first of them, so that thousands of bounds and thousands of containers are not multiplied.
+    """
+    places: dict[str, list[int]] = {}
+    for place, bound in enumerate(bounds):
+        places.setdefault(bound.resource, []).append(place)
+    unnamed: Iterable[int] = range(len(bounds))  # those of resources that all containers so far have named
+    for container in containers:
+        resources = container.get("resources") or {}
+        requests, limits = _amounts(resources.get("requests")), _amounts(resources.get("limits"))
+        named = {place for resource in requests.keys() | limits.keys() for place in places.get(resource, ())}
+        yield from _offences("Container", [bounds[place] for place in sorted(named.union(unnamed))], requests, limits)
+        unnamed = named.intersection(unnamed)
 
 
 def _claim_offences(rules: _Rules, spec: Obj) -> Iterator[str]:

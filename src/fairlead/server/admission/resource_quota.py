@@ -15,9 +15,10 @@ from fairlead.api import quota
 from fairlead.api.errors import Unknown
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.podresources import Amounts, parsed
-from fairlead.api.quantity import ZERO
+from fairlead.api.quantity import ZERO, parse
 from fairlead.api.quota_scopes import CLAIMS, DEVICE_CLAIMS, PODS, SERVICES, ResourceQuota, in_scope, met
 from fairlead.runtime import clock
+from fairlead.runtime.turns import in_turns
 from fairlead.server.admission.base import AdmissionPlugin, Attributes, Dependencies, Operation
 from fairlead.server.admission.quota_configuration import LimitedResource, names_without_quota, scopes_text
 
@@ -55,7 +56,7 @@ class ResourceQuotaAdmission(AdmissionPlugin):
         charges = charges_for(quotas, attributes, clock.now(), self._limited) if quotas or self._limited else []
         if attributes.dry_run:
             return
-        for name, amounts in charges:
+        async for name, amounts in in_turns(charges):
             await self._change(attributes.namespace, name, partial(_charged, amounts, attributes))
             attributes.on_failure.append(partial(self._change, attributes.namespace, name, partial(_refunded, amounts)))
 
@@ -74,13 +75,9 @@ def charges_for(
         return []
     charges = []
     for resource_quota, growth in _growth(concerned, attributes, now):
-        hard = parsed(resource_quota.status.hard)
-        requested = quota.masked(growth, hard)
-        if requested:
-            if attributes.subresource != "status":
-                _check_room(
-                    resource_quota.metadata.name, requested, parsed(resource_quota.status.used), hard, attributes
-                )
+        status = resource_quota.status
+        if requested := _limited(growth, status.hard):
+            _check_room(resource_quota.metadata.name, requested, status.hard, status.used, attributes)
             charges.append((resource_quota.metadata.name, requested))
     return charges
 
@@ -151,11 +148,24 @@ def _adds(usage: Amounts, attributes: Attributes, now: float) -> bool:
     return any(amount > ZERO for amount in quota.increase(usage, before).values())
 
 
-def _check_room(name: str, requested: Amounts, used: Amounts, hard: Amounts, attributes: Attributes) -> None:
-    total = quota.masked(quota.added(used, requested), requested)
-    if over := quota.exceeded(total, hard):
+def _limited(growth: Amounts, hard: Mapping[str, str]) -> Amounts:
+    """As much of it as the quota limits. A quota may name thousands of resources: only those of the object are read."""
+    return {name: amount for name, amount in growth.items() if name in hard}
+
+
+def _check_room(
+    name: str, requested: Amounts, hard: Mapping[str, str], used: Mapping[str, str], attributes: Attributes
+) -> None:
+    """Refuse what is beyond the quota, all of which limits what is requested; a status says what is so."""
+    over = sorted(
+        limited
+        for limited, amount in requested.items()
+        if amount.nanos + parse(used.get(limited, "0")).nanos > parse(hard[limited]).nanos
+    )
+    if over and attributes.subresource != "status":
         requested_text, used_text, hard_text = (
-            quota.joined(quota.masked(amounts, over)) for amounts in (requested, used, hard)
+            quota.joined(quota.masked(amounts, over))
+            for amounts in (requested, parsed(quota.masked(used, over)), parsed(quota.masked(hard, over)))
         )
         raise attributes.forbidden(
             f"exceeded quota: {name}, requested: {requested_text}, used: {used_text}, limited: {hard_text}"
@@ -165,19 +175,19 @@ def _check_room(name: str, requested: Amounts, used: Amounts, hard: Amounts, att
 def _charged(amounts: Amounts, attributes: Attributes, stored: Obj) -> Obj | None:
     """The stored quota with the amounts added; checked again, for other requests may have been charged meanwhile."""
     status = stored.get("status") or {}
-    hard, used = parsed(status.get("hard") or {}), parsed(status.get("used") or {})
-    requested = quota.masked(amounts, hard)
-    if not requested:
+    hard, used = status.get("hard") or {}, status.get("used") or {}
+    if not (requested := _limited(amounts, hard)):
         return None
-    if attributes.subresource != "status":
-        _check_room(metadata(stored)["name"], requested, used, hard, attributes)
-    return stored | {"status": status | {"used": quota.texts(quota.added(used, requested))}}
+    _check_room(metadata(stored)["name"], requested, hard, used, attributes)
+    total = quota.added(parsed(quota.masked(used, requested)), requested)
+    return stored | {"status": status | {"used": used | quota.texts(total)}}
 
 
 def _refunded(amounts: Amounts, stored: Obj) -> Obj | None:
     status = stored.get("status") or {}
-    used = parsed(status.get("used") or {})
-    return stored | {"status": status | {"used": quota.texts(quota.taken_back(used, amounts))}}
+    used = status.get("used") or {}
+    left = quota.taken_back(parsed(quota.masked(used, amounts)), amounts)
+    return stored | {"status": status | {"used": used | quota.texts(left)}}
 
 
 def _may_count_differently(attributes: Attributes) -> bool:

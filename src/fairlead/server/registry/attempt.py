@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable
 from types import TracebackType
 
-from fairlead.api.encoded import copied
+from fairlead.api.encoded import copied, encode
 from fairlead.api.errors import ApiError, BadRequest
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj, metadata
@@ -160,6 +160,8 @@ class WriteAttempt:
         if is_replaced and served.crd is None:  # a custom object has a version of its own, and is normal in it
             served.stored_version.normalise(self.obj)
             served.strategy.default(self.obj)
+        # a LimitRange, a service account or a class may have added far more than the client sent
+        self.is_long = attributes.is_long = self.is_long or self.takes_long(len(encode(self.obj)))
         return is_replaced
 
     async def validate_admission(self) -> None:

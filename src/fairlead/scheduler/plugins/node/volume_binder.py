@@ -9,7 +9,9 @@ upstream does, but by what the informers tell.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -20,6 +22,7 @@ from fairlead.api.meta import Object
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.scheduling import Pod
+from fairlead.runtime.turns import in_turns
 from fairlead.scheduler.facts.volumes import ClaimPlan
 from fairlead.scheduler.framework import Handle, PluginError
 from fairlead.scheduler.plugins.node.volume_choice import reached_from
@@ -49,9 +52,7 @@ class VolumeBinder:
         written = await self._write(plan)
         try:
             async with asyncio.timeout(timeout_seconds):
-                while not self._is_done(pod, plan, written):
-                    plan.changed.clear()
-                    await plan.changed.wait()
+                await self._wait(pod, plan, self._checks(plan, written))
         except TimeoutError:
             raise NotBound("binding volumes: context deadline exceeded") from None
         except NotBound as why:
@@ -59,11 +60,11 @@ class VolumeBinder:
 
     async def _write(self, plan: ClaimPlan) -> _Written:
         written = _Written()
-        for claim, volume in plan.bindings:
+        async for claim, volume in in_turns(plan.bindings):
             if (patch := keeping(volume, claim)) is not None:
                 version = await self._patch(PERSISTENT_VOLUMES, volume, patch)
                 written.volumes[volume.metadata.name] = version
-        for claim in plan.provisions:
+        async for claim in in_turns(plan.provisions):
             if claim.metadata.annotations.get(SELECTED_NODE) != plan.node:
                 patch = {"metadata": {"annotations": {SELECTED_NODE: plan.node}}}
                 written.claims[claim.metadata.key] = await self._patch(PERSISTENT_VOLUME_CLAIMS, claim, patch)
@@ -79,14 +80,35 @@ class VolumeBinder:
 
     # --- waiting ----------------------------------------------------------------------------------------------------
 
-    def _is_done(self, pod: Pod, plan: ClaimPlan, written: _Written) -> bool:
-        """Whether all claims have their volumes (checkBindings). Raises NotBound where they never will."""
+    async def _wait(self, pod: Pod, plan: ClaimPlan, checks: Sequence[Callable[[], bool]]) -> None:
+        """Return once the checks hold. Raises NotBound where they never will.
+
+        They come true one by one, so each look begins where the last one ended; all of them are looked at once more at
+        the end, for a volume may have gone meanwhile.
+        """
+        done = 0
+        while True:
+            self._check_is_there(pod)
+            while done < len(checks) and checks[done]():
+                done += 1
+            if done == len(checks):
+                if all(check() for check in checks):
+                    return
+                done = 0
+            plan.changed.clear()
+            await plan.changed.wait()
+
+    def _checks(self, plan: ClaimPlan, written: _Written) -> list[Callable[[], bool]]:
+        """Whether each of the claims has its volume (checkBindings)."""
+        return [
+            *(partial(self._has_volume, plan, claim, volume, written) for claim, volume in plan.bindings),
+            *(partial(self._is_made, plan, claim, written) for claim in plan.provisions),
+        ]
+
+    def _check_is_there(self, pod: Pod) -> None:
         current = self._pod(pod.metadata.key)
         if current is None or current.metadata.uid != pod.metadata.uid:
             raise NotBound(f'pod does not exist any more: pod "{pod.metadata.name}" not found')
-        return all(self._has_volume(plan, claim, volume, written) for claim, volume in plan.bindings) and all(
-            self._is_made(plan, claim, written) for claim in plan.provisions
-        )
 
     def _has_volume(
         self, plan: ClaimPlan, claim: PersistentVolumeClaim, volume: PersistentVolume, written: _Written

@@ -56,19 +56,31 @@ def choose(claims: Sequence[PersistentVolumeClaim], snapshot: Snapshot, rows: Ro
             choice.possible &= here
             missing.append((claim, here))
     taken: dict[str, Mask] = {}
+    everywhere = np.ones(len(rows), dtype=np.bool_)
     free = [claim for claim in claims if not snapshot.volumes.selected_node(claim)]
-    for claim in sorted(free, key=lambda claim: claim.requested):
-        left = _give(claim, choice, taken, snapshot, rows)
+    for claim in sorted(free, key=lambda claim: claim.requested.nanos):
+        left = _give(claim, choice, taken, everywhere, snapshot, rows)
         if left.any():
             missing.append((claim, left))
+    makers: dict[tuple[str, Quantity], _Maker | None] = {}
     for claim, where in missing:
-        _make(claim, where, choice, snapshot, rows)
+        asked = (claim.class_name, claim.requested)
+        if asked not in makers:
+            makers[asked] = _maker_of(claim, snapshot, rows)
+        _make(claim, where, choice, makers[asked])
     return choice
 
 
-def _give(claim: PersistentVolumeClaim, choice: Choice, taken: dict[str, Mask], snapshot: Snapshot, rows: Rows) -> Mask:
+def _give(
+    claim: PersistentVolumeClaim,
+    choice: Choice,
+    taken: dict[str, Mask],
+    everywhere: Mask,
+    snapshot: Snapshot,
+    rows: Rows,
+) -> Mask:
     """Give the claim a volume wherever one will do; returns where none does."""
-    left = np.ones(len(rows), dtype=np.bool_)
+    left = everywhere
     for volume in _candidates(claim, snapshot):
         fits = left & reached_from(volume, snapshot, rows)
         if (given := taken.get(volume.metadata.name)) is not None:
@@ -76,7 +88,7 @@ def _give(claim: PersistentVolumeClaim, choice: Choice, taken: dict[str, Mask], 
         if fits.any():
             choice.given.append((claim, volume, fits))
             taken[volume.metadata.name] = fits if given is None else fits | given
-            left &= ~fits
+            left = left & ~fits
         if not left.any():
             break
     return left
@@ -85,7 +97,7 @@ def _give(claim: PersistentVolumeClaim, choice: Choice, taken: dict[str, Mask], 
 def _candidates(claim: PersistentVolumeClaim, snapshot: Snapshot) -> list[PersistentVolume]:
     """The best first. One that is kept for the claim is all that it may have."""
     key, kept, free = claim.metadata.key, [], []
-    for volume in snapshot.volumes.of_class(claim.class_name):
+    for volume in snapshot.volumes.candidates(claim):
         assumed = snapshot.volumes.assumed_claim_of(volume)
         if assumed not in ("", key) or not may_have(volume, claim):
             continue
@@ -100,18 +112,35 @@ def _size(volume: PersistentVolume) -> tuple[Quantity, str]:
     return volume.capacity, volume.metadata.name
 
 
-def _make(claim: PersistentVolumeClaim, where: Mask, choice: Choice, snapshot: Snapshot, rows: Rows) -> None:
-    """Have the claim's volume made on those rows, as far as its class can. The first claim that fails says why."""
+@dataclass(slots=True, frozen=True)
+class _Maker:
+    """Where volumes of a class can be made: its topologies, and the driver's room for that size. None: anywhere."""
+
+    near: Mask | None
+    room: Mask | None
+
+
+def _maker_of(claim: PersistentVolumeClaim, snapshot: Snapshot, rows: Rows) -> _Maker | None:
+    """Who makes the claim's volume, the same for all claims of its class and size; None: nobody."""
     found = snapshot.volumes.classes.get(claim.class_name)
     if found is None or found.provisioner in ("", NO_PROVISIONER):
+        return None
+    near = _within(found.allowed_topologies, snapshot, rows) if found.allowed_topologies else None
+    is_measured = claim.requested != ZERO and snapshot.storage_capacities.is_reported_by(found.provisioner)
+    return _Maker(near, _has_room(claim, snapshot, rows) if is_measured else None)
+
+
+def _make(claim: PersistentVolumeClaim, where: Mask, choice: Choice, maker: _Maker | None) -> None:
+    """Have the claim's volume made on those rows, as far as its class can. The first claim that fails says why."""
+    if maker is None:
         choice.possible &= ~where
         return
     able = where
-    if found.allowed_topologies:
-        able = where & _within(found.allowed_topologies, snapshot, rows)
-    choice.possible &= able | ~where
-    if claim.requested != ZERO and snapshot.storage_capacities.is_reported_by(found.provisioner):
-        lacking = able & choice.possible & ~_has_room(claim, snapshot, rows)
+    if maker.near is not None:
+        able = where & maker.near
+        choice.possible &= able | ~where
+    if maker.room is not None:
+        lacking = able & choice.possible & ~maker.room
         choice.lacks_room |= lacking
         choice.possible &= ~lacking
         able = able & ~lacking

@@ -18,6 +18,7 @@ from fairlead.api.scheduling import Pod
 from fairlead.api.strict import check
 from fairlead.scheduler.arguments import Arguments
 from fairlead.scheduler.columns import Mask, Rows
+from fairlead.scheduler.facts.volumes import Volumes
 from fairlead.scheduler.framework import ClusterEvent, EventKind, Handle, Narrowed, Plugin, Refusals, Refused
 from fairlead.scheduler.plugins.node.volume_binder import VolumeBinder
 from fairlead.scheduler.plugins.node.volume_choice import choose, plan_for, reached_from
@@ -54,10 +55,21 @@ class VolumeBinding(Plugin):
 
     def __init__(self, bind_timeout_seconds: int = 600) -> None:
         self.bind_timeout_seconds = bind_timeout_seconds
+        self._asked: tuple[PodRequirements, Volumes, int] | None = None
+        self._kept_refusal: Refused | None = None
 
     def pre_filter(self, requirements: PodRequirements, snapshot: Snapshot) -> Refused | Narrowed | None:
-        """Claims that do not exist, or that the PersistentVolume controller has to bind first."""
-        volumes, has_unbound = snapshot.volumes, False
+        """Claims that do not exist, or that the PersistentVolume controller has to bind first.
+
+        A decision asks several times, of thousands of claims at worst: the last answer is kept.
+        """
+        asked = (requirements, snapshot.volumes, snapshot.volumes.version)
+        if asked != self._asked:
+            self._asked, self._kept_refusal = asked, self._refusal(requirements, snapshot.volumes)
+        return self._kept_refusal
+
+    def _refusal(self, requirements: PodRequirements, volumes: Volumes) -> Refused | None:
+        has_unbound = False
         for pod_claim in requirements.claims:
             name, claim = pod_claim.name, volumes.claims.get(pod_claim.key)
             if claim is None and pod_claim.owner_key:

@@ -109,7 +109,10 @@ class NodeResourcesFit(Plugin):
 
     def filter(self, requirements: PodRequirements, snapshot: Snapshot, rows: Rows) -> Mask:
         mask: Mask = snapshot.pod_count[rows] < snapshot.allowed_pods[rows]
-        for name, amount in self.demands(requirements).items():
+        demands = self.demands(requirements)
+        if any(name not in snapshot.allocatable for name in demands):
+            return np.zeros(len(rows), dtype=np.bool_)
+        for name, amount in demands.items():
             mask &= snapshot.allocatable[name][rows] - snapshot.requested[name][rows] >= amount
         return mask
 
@@ -118,6 +121,10 @@ class NodeResourcesFit(Plugin):
         full = snapshot.pod_count[rows] >= snapshot.allowed_pods[rows]
         refusals = Refusals(Counter({TOO_MANY_PODS: int(full.sum())}), np.zeros(len(rows), dtype=np.bool_))
         for name, amount in self.demands(requirements).items():
+            if name not in snapshot.allocatable:  # a pod may name thousands that no node has
+                refusals.reasons[f"Insufficient {name}"] += len(rows)
+                refusals.unresolvable[:] = True
+                continue
             allocatable = snapshot.allocatable[name][rows]
             refusals.reasons[f"Insufficient {name}"] += int(
                 (allocatable - snapshot.requested[name][rows] < amount).sum()
