@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeAlias
+from typing import NamedTuple
 
 from fairlead.api.attachments import CSIDriver, CSIStorageCapacity
 from fairlead.api.labels import LabelSelector
 from fairlead.api.quantity import Quantity
 
-#: On which nodes, and how big a volume may be there.
-Room: TypeAlias = tuple[LabelSelector, Quantity]
+
+class Room(NamedTuple):
+    """On which nodes, and how big a volume may be there."""
+
+    topology: LabelSelector
+    limit: Quantity
+    #: The labels that the topology consists of, and their values; none if there is more to it.
+    keys: tuple[str, ...]
+    values: tuple[str, ...]
+
+    @classmethod
+    def of(cls, topology: LabelSelector, limit: Quantity) -> Room:
+        labels = {} if topology.match_expressions else topology.match_labels
+        return cls(topology, limit, tuple(labels), tuple(labels.values()))
 
 
 class StorageCapacities:
@@ -36,7 +48,8 @@ class StorageCapacities:
             return False
         limit, before = new.limit, old.limit if old is not None else None
         if new.node_topology is not None and limit is not None:
-            self._of_class.setdefault(new.storage_class_name, {})[new.metadata.key] = (new.node_topology, limit)
+            room = Room.of(new.node_topology, limit)
+            self._of_class.setdefault(new.storage_class_name, {})[new.metadata.key] = room
         return old is None or (limit is not None and (before is None or limit > before))
 
     def is_reported_by(self, driver: str) -> bool:
