@@ -16,9 +16,9 @@ from fairlead.api.builtin import CUSTOM_RESOURCE_DEFINITIONS
 from fairlead.api.encoded import Encoded, encode, key_bytes
 from fairlead.api.errors import ApiError
 from fairlead.api.objects import Obj, metadata
-from fairlead.runtime.clock import timestamp
+from fairlead.runtime.clock import monotonic, timestamp
 from fairlead.runtime.offload import offload
-from fairlead.server.context import INTERNAL, takes_long
+from fairlead.server.context import INTERNAL, REQUEST_SECONDS, takes_long
 from fairlead.server.crds import naming
 from fairlead.server.crds.custom import custom_kind
 from fairlead.server.registry.registry import Registry
@@ -111,6 +111,7 @@ class CustomKinds:
         self._registry.catalogue.remove(name)
         self._registry.catalogue.add(served)
         if known is not None:
+            served.older_writes_until = monotonic() + REQUEST_SECONDS
             served.cache.forget_before(self._registry.revision)  # as kube-apiserver, whose cache begins anew
             await self._refresh(served)
         served.cache.end_watches()
