@@ -279,6 +279,27 @@ async def test_who_watched_before_a_definition_changed_lists_again(world: World)
     assert await watching.seen_events() == [("ADDED", "later")]
 
 
+@played(run)
+async def test_who_listed_while_a_definition_took_effect_lists_again(world: World) -> None:
+    """Of thousands of objects some are still as the definition before has it."""
+    await world.create(CUSTOM_RESOURCE_DEFINITIONS, WIDGETS | {"spec": _BEFORE})
+    await asyncio.sleep(1)
+    found = world.registry.catalogue.find("example.com", "v1", "widgets")
+    assert found is not None
+    widgets = found[1].resource
+    for number in range(500):
+        await world.create(widgets, {"metadata": {"name": f"w-{number}"}, "spec": {}})
+    await world.api.patch(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com", "", {"spec": _AFTER})
+    while world.registry.catalogue.find("example.com", "v1", "widgets") == found:  # noqa: ASYNC110  (nobody tells)
+        await asyncio.sleep(0)
+    listed = await world.api.list(widgets, NAMESPACE)
+    assert listed.items[-1].obj()["spec"] == {}
+    await world.create(NAMESPACES, {"metadata": {"name": "meanwhile"}})
+    await asyncio.sleep(1)
+    with pytest.raises(Expired):
+        await anext(world.api.watch(widgets, NAMESPACE, WatchQuery(resource_version=listed.resource_version)))
+
+
 def test_what_is_told_again_after_a_restart_has_the_defaults_of_today(tmp_path: Path) -> None:
     async def served(made: World) -> Resource:
         for _ in range(1000):

@@ -112,8 +112,8 @@ class CustomKinds:
         self._registry.catalogue.add(served)
         if known is not None:
             served.older_writes_until = monotonic() + REQUEST_SECONDS
-            served.cache.forget_before(self._registry.revision)  # as kube-apiserver, whose cache begins anew
             await self._refresh(served)
+            served.cache.forget_before(self._registry.revision)  # as kube-apiserver, whose cache begins anew
         served.cache.end_watches()
 
     async def _refresh(self, served: Served) -> None:
