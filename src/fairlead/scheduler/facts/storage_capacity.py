@@ -32,11 +32,14 @@ class StorageCapacities:
         self._reporting = set[str]()
         self._of_class: dict[str, dict[str, Room]] = {}
 
-    def set_driver(self, old: CSIDriver | None, new: CSIDriver | None) -> None:
+    def set_driver(self, old: CSIDriver | None, new: CSIDriver | None) -> bool:
+        """Whether nobody looks any more where it has room."""
+        before = set(self._reporting)
         if old is not None:
             self._reporting.discard(old.metadata.name)
         if new is not None and new.spec.storage_capacity:
             self._reporting.add(new.metadata.name)
+        return not before <= self._reporting
 
     def set_capacity(self, old: CSIStorageCapacity | None, new: CSIStorageCapacity | None) -> bool:
         """Whether there is more room than before, for anybody."""
