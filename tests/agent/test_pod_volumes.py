@@ -258,6 +258,44 @@ async def test_a_config_map_that_changes_and_changes_back_reaches_the_volume(
         await node.until("follows", is_phase("Succeeded"))
 
 
+@real_containers
+@in_loop
+async def test_a_secret_that_is_gone_keeps_no_other_volume_from_what_is_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The token of its account is the last of a pod's volumes, and ends within the hour."""
+    monkeypatch.setattr(worker, "REFRESH_SECONDS", 0.1)
+    async with real_node(tmp_path) as node:
+        await node.api.create(SECRETS, {"metadata": {"name": "s"}, "stringData": {"key": "k"}}, "default")
+        await node.api.create(CONFIG_MAPS, {"metadata": {"name": "cm"}, "data": {"a": "A"}}, "default")
+        volumes = [{"name": "s", "secret": {"secretName": "s"}}, {"name": "cm", "configMap": {"name": "cm"}}]
+        mounts = [{"name": name, "mountPath": f"/{name}"} for name in ("s", "cm")]
+        await node.create(_task("keeps", "until grep -q B /cm/a; do sleep 0.05; done; cat /s/key", volumes, mounts))
+        await node.until("keeps", is_running)
+        await node.api.delete(SECRETS, "s", "default")
+        await node.api.patch(CONFIG_MAPS, "cm", "default", {"data": {"a": "B"}})
+        await node.until("keeps", is_phase("Succeeded"))
+        assert node.log("keeps") == ["k"]
+
+
+@real_containers
+@in_loop
+async def test_what_a_container_lets_others_do_in_an_empty_folder_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "REFRESH_SECONDS", 0.1)
+    async with real_node(tmp_path) as node:
+        await node.api.create(CONFIG_MAPS, {"metadata": {"name": "cm"}, "data": {"a": "A"}}, "default")
+        volumes = [{"name": "own", "emptyDir": {}}, {"name": "cm", "configMap": {"name": "cm"}}]
+        mounts = [{"name": name, "mountPath": f"/{name}"} for name in ("own", "cm")]
+        script = "chmod 700 /own; echo closed; until grep -q B /cm/a; do sleep 0.05; done; busybox stat -c %a /own"
+        await node.create(_task("closes", script, volumes, mounts))
+        await node.until("closes", lambda pod: is_running(pod) and node.log("closes") == ["closed"])
+        await node.api.patch(CONFIG_MAPS, "cm", "default", {"data": {"a": "B"}})
+        await node.until("closes", is_phase("Succeeded"))
+        assert node.log("closes") == ["closed", "700"]
+
+
 def test_files_of_a_payload_change_together(tmp_path: Path) -> None:
     first = {"a": PayloadFile(b"1", 0o644), "sub/b": PayloadFile(b"2", 0o400)}
     assert write_payload(tmp_path, first, "one", Owner())

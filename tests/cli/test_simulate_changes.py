@@ -108,7 +108,17 @@ def test_a_run_that_is_damaged_or_of_another_version_is_one_sentence(dump: str, 
             assert problem in refused.stderr
             assert len(refused.stderr.splitlines()) == 1
     simulated(dump)
-    assert "there is no run ''" in fairlead("why", "web", "--in", "").stderr
+    for name in ("", "*", "**", "run-" * 100):
+        refused = fairlead("why", "web", "--in", name)
+        assert refused.exit_code == 2
+        assert f"there is no run {name!r}" in refused.stderr
+
+
+def test_a_run_is_kept_while_another_process_forgets_the_oldest(dump: str, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    (runs / "run-gone.json.gz").symlink_to("nowhere")  # as what is listed, and gone when it is looked at
+    assert "cannot be kept" not in simulated(dump).stderr
 
 
 def test_jobs_that_a_quota_keeps_from_running_are_missed(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import patch
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +12,7 @@ from fairlead.api.attachments import CSIDriver, CSIStorageCapacity
 from fairlead.api.claims import PersistentVolume, PersistentVolumeClaim, StorageClass
 from fairlead.api.encoded import encoded
 from fairlead.scheduler.plugins.node.volume_choice import choose, plan_for
+from fairlead.scheduler.snapshot import Snapshot
 from tests.scheduler.scheduler_world import Cluster, node
 
 SELECTED = "volume.kubernetes.io/selected-node"
@@ -60,7 +62,8 @@ def capacities(draw: st.DrawFn) -> dict[str, Any]:
         {"matchExpressions": [{"key": key, "operator": "NotIn", "values": others}, {"key": key, "operator": "Exists"}]},
     ]
     if len(names) == 1:
-        selectors += [{"matchLabels": {key: names[0]}}, {"matchLabels": {key: names[0], "disks": "fast"}}]
+        one = {key: names[0]}
+        selectors += [{"matchLabels": one | more} for more in ({}, {"side": "left"}, {"disks": "fast"})]
     topology = draw(st.none() | st.sampled_from(selectors))
     biggest = draw(st.none() | sizes)
     return {
@@ -81,7 +84,7 @@ def test_all_nodes_at_once_and_one_by_one_choose_the_same(
     drawn: list[dict[str, Any]], asked: list[dict[str, Any]], zones: set[str], room: list[dict[str, Any]] | None
 ) -> None:
     """`zones`: the nodes where the class "made" may make volumes; `room`: what its driver reports, if it does."""
-    cluster = Cluster(*(node(name) for name in NODES))
+    cluster = Cluster(*(node(name, labels={"side": "left"}) for name in NODES))
     known = cluster.snapshot.volumes
     there = [{"matchLabelExpressions": [{"key": "kubernetes.io/hostname", "values": sorted(zones) or ["nowhere"]}]}]
     for name, provisioner in (("local", "kubernetes.io/no-provisioner"), ("made", "example.com/x")):
@@ -110,6 +113,31 @@ def test_all_nodes_at_once_and_one_by_one_choose_the_same(
             bound = {claim.metadata.name: volume.metadata.name for claim, volume in plan.bindings}
             bound |= dict.fromkeys((claim.metadata.name for claim in plan.provisions), "")
             assert bound == wanted
+
+
+@given(st.integers(1, 40), st.sampled_from([{}, {"side": "left"}]))
+def test_labels_of_nodes_are_looked_at_once_however_many_say_where_there_is_room(
+    nodes: int, more: dict[str, str]
+) -> None:
+    """Where disks are the nodes' own, each of thousands of nodes has an object of a class."""
+    names = [f"n{number}" for number in range(nodes)]
+    cluster = Cluster(*(node(name, labels={"side": "left"}) for name in names))
+    driver = {"metadata": {"name": "example.com/x"}, "spec": {"storageCapacity": True}}
+    cluster.snapshot.storage_capacities.set_driver(None, encoded(driver).view(CSIDriver))
+    made = {"metadata": {"name": "made"}, "provisioner": "example.com/x"}
+    cluster.snapshot.volumes.classes["made"] = encoded(made).view(StorageClass)
+    for name in names[1:]:
+        topology = {"matchLabels": {"kubernetes.io/hostname": name} | more}
+        room = {"nodeTopology": topology, "storageClassName": "made", "capacity": "1Gi"}
+        reported = encoded({"metadata": {"name": name, "namespace": "default"}} | room).view(CSIStorageCapacity)
+        cluster.snapshot.storage_capacities.set_capacity(None, reported)
+    spec = {"storageClassName": "made", "resources": {"requests": {"storage": "1Gi"}}}
+    claim = encoded({"metadata": {"name": "c", "namespace": "default"}, "spec": spec}).view(PersistentVolumeClaim)
+    rows = cluster.snapshot.rows()
+    with patch.object(Snapshot, "labels", autospec=True, side_effect=Snapshot.labels) as looked:
+        possible = choose([claim], cluster.snapshot, rows).possible
+    assert {cluster.snapshot.names[row] for row in rows[possible]} == set(names[1:])
+    assert looked.call_count <= 2
 
 
 def plainly(

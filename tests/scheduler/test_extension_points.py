@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 from fairlead.api import builtin
+from fairlead.api.encoded import Encoded
+from fairlead.api.resources import Resource
 from fairlead.api.scheduling import GROUP_LABEL
+from fairlead.api.verbs import DeleteOptions
 from fairlead.client.informer import Informers
 from fairlead.runtime import loops, rng
 from fairlead.scheduler import plugins
@@ -71,10 +74,29 @@ class World:
         return condition["reason"], condition["message"]
 
 
-def scene(configuration: Obj, act: Callable[[World], Awaitable[None]]) -> None:
+class Overtaken(RegistryApi):
+    """Before anything is written of the pod `w`, somebody puts another in its place that no node will do for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_replaced = False
+
+    async def patch(self, resource: Resource, name: str, *args: Any, **more: Any) -> Encoded:
+        if name == "w" and not self._is_replaced:
+            self._is_replaced = True
+            await self.delete(builtin.PODS, name, "default", DeleteOptions(grace_period_seconds=0))
+            another = pod_obj(name, nodeSelector={"no": "such"}, labels={"licence": "wanted"})
+            another["metadata"]["uid"] = "uid-another"
+            await self.put(builtin.PODS, another)
+        return await super().patch(resource, name, *args, **more)
+
+
+def scene(
+    configuration: Obj, act: Callable[[World], Awaitable[None]], cluster: Callable[[], RegistryApi] = RegistryApi
+) -> None:
     async def play() -> None:
         rng.seed(1)
-        async with RegistryApi() as api:
+        async with cluster() as api:
             await api.define(POD_GROUPS)
             informers = Informers(api)
             scheduler = Scheduler(api, ClusterModel(informers, load(configuration)))
@@ -156,6 +178,21 @@ def test_pre_bind_is_left_out_where_it_has_nothing_to_do() -> None:
         assert CALLS == ["Licence reserve w", "SecondLicence reserve w"]
 
     scene(LICENSED, act)
+
+
+def test_a_pod_that_takes_the_name_of_another_does_not_go_where_that_was_about_to() -> None:
+    """As pods of a StatefulSet do: the node of the first is not told of the second."""
+
+    async def act(world: World) -> None:
+        await world.node()
+        await world.pod("w", labels={"licence": "wanted"})
+        await asyncio.sleep(5)
+        assert await world.node_of("w") == ""
+        assert (await world.refusal("w"))[0] == "Unschedulable"
+        pod = (await world.api.get(builtin.PODS, "w", "default")).obj()
+        assert "nominatedNodeName" not in pod["status"]
+
+    scene(LICENSED, act, Overtaken)
 
 
 @pytest.mark.parametrize(

@@ -266,6 +266,20 @@ def test_a_driver_that_tells_where_it_has_room_makes_volumes_there() -> None:
     live(check)
 
 
+def test_a_pod_is_tried_again_when_its_driver_does_not_tell_any_more_where_it_has_room() -> None:
+    async def check(api: Api) -> None:
+        driver = {"metadata": {"name": "disks.example.com"}, "spec": {"storageCapacity": True}}
+        await made(api, (STORAGE_CLASSES, storage_class("disks", "disks.example.com")), (CSI_DRIVERS, driver))
+        await made(api, (CLAIMS, claim("a", "disks")), (PODS, pod("p", "a")))
+        await asyncio.sleep(20)
+        assert "did not have enough free storage" in await why(api, "p")
+        await api.patch(CSI_DRIVERS, "disks.example.com", "", {"spec": {"storageCapacity": False}})
+        await asyncio.sleep(1)
+        assert SELECTED in (await seen(api, CLAIMS, "a"))["metadata"]["annotations"]
+
+    live(check)
+
+
 def test_a_claim_that_is_bound_at_once_is_waited_for() -> None:
     async def check(api: Api) -> None:
         now = storage_class("now", "example.com/disks", volumeBindingMode="Immediate")

@@ -120,9 +120,13 @@ def test_a_driver_tells_of_its_own_devices_on_its_own_node(rule: Obj, user: User
 
 
 def test_what_is_told_of_a_device_goes_with_its_allocation() -> None:
+    """Which takes no more than the right to take that back: controllers that do know nothing of drivers."""
+
     async def steps(server: Server) -> None:
+        await granted(server, may("patch", "binding"))
         await write(server, None, allocation=ALLOCATION, devices=[DEVICE])
-        assert "devices" not in await write(server, None, allocation=None)
+        assert "cannot arbitrary-node:patch" in await refusal(server, driver(), devices=None)
+        assert "devices" not in await write(server, driver(), allocation=None)
 
     within(steps)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import PatchType, WatchQuery, WriteOptions
 from fairlead.runtime.loops import run_virtual
+from fairlead.server.admission.base import Attributes
 from fairlead.store.memory import MemoryStore
 from fairlead.store.sqlite import SQLiteStore
 from tests.played import played
@@ -225,6 +227,38 @@ async def test_a_stored_object_has_the_defaults_that_its_definition_got_later(wo
 
 
 @played(run)
+async def test_what_was_about_to_be_written_when_a_definition_changed_is_as_it_says_now(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Admission may take seconds, with webhooks; the stored version and the defaults are others then."""
+    await world.create(CUSTOM_RESOURCE_DEFINITIONS, WIDGETS | {"spec": _BEFORE})
+    await asyncio.sleep(1)
+    found = world.registry.catalogue.find("example.com", "v1", "widgets")
+    assert found is not None
+    widgets, admit = found[1].resource, world.registry.admission.admit
+
+    async def slow(attributes: Attributes) -> None:
+        await admit(attributes)
+        if attributes.resource.qualified == widgets.qualified:
+            await asyncio.sleep(2)
+
+    monkeypatch.setattr(world.registry.admission, "admit", slow)
+    writing = asyncio.create_task(world.create(widgets, {"metadata": {"name": "w"}, "spec": {}}))
+    await asyncio.sleep(1)
+    newer = _AFTER["versions"][0] | {"name": "v2"}
+    versions = [_AFTER["versions"][0] | {"storage": False}, newer]
+    spec = {"spec": _AFTER | {"versions": versions}}
+    await world.api.patch(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com", "", spec)
+    await asyncio.sleep(0.5)
+    await writing
+    for version in ("v1", "v2"):
+        shown = replace(widgets, version=version)
+        (listed,) = (await world.api.list(shown, NAMESPACE)).items
+        assert listed.obj()["apiVersion"] == f"example.com/{version}"
+        assert listed.obj()["spec"] == {"a": "x", "c": {"d": 3}}
+
+
+@played(run)
 async def test_who_watched_before_a_definition_changed_lists_again(world: World) -> None:
     """What would come again was made by the definition before."""
     await world.create(CUSTOM_RESOURCE_DEFINITIONS, WIDGETS | {"spec": _BEFORE})
@@ -243,6 +277,27 @@ async def test_who_watched_before_a_definition_changed_lists_again(world: World)
     watching = Watching(world.api, widgets, resource_version=revision)
     await world.create(widgets, {"metadata": {"name": "later"}, "spec": {}})
     assert await watching.seen_events() == [("ADDED", "later")]
+
+
+@played(run)
+async def test_who_listed_while_a_definition_took_effect_lists_again(world: World) -> None:
+    """Of thousands of objects some are still as the definition before has it."""
+    await world.create(CUSTOM_RESOURCE_DEFINITIONS, WIDGETS | {"spec": _BEFORE})
+    await asyncio.sleep(1)
+    found = world.registry.catalogue.find("example.com", "v1", "widgets")
+    assert found is not None
+    widgets = found[1].resource
+    for number in range(500):
+        await world.create(widgets, {"metadata": {"name": f"w-{number}"}, "spec": {}})
+    await world.api.patch(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com", "", {"spec": _AFTER})
+    while world.registry.catalogue.find("example.com", "v1", "widgets") == found:  # noqa: ASYNC110  (nobody tells)
+        await asyncio.sleep(0)
+    listed = await world.api.list(widgets, NAMESPACE)
+    assert listed.items[-1].obj()["spec"] == {}
+    await world.create(NAMESPACES, {"metadata": {"name": "meanwhile"}})
+    await asyncio.sleep(1)
+    with pytest.raises(Expired):
+        await anext(world.api.watch(widgets, NAMESPACE, WatchQuery(resource_version=listed.resource_version)))
 
 
 def test_what_is_told_again_after_a_restart_has_the_defaults_of_today(tmp_path: Path) -> None:

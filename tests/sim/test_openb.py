@@ -63,6 +63,13 @@ def test_a_pod_asks_for_what_the_trace_says(pods: Path) -> None:
     }
 
 
+def test_a_pod_list_may_leave_out_what_decides_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "pods.csv"
+    columns = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,creation_time"
+    path.write_text(f"{columns}\na,1000,2048,0,0,,5\n")
+    assert [arrival.at for arrival in read_pods(path)] == [5.0]
+
+
 def test_a_pod_list_is_no_node_list(nodes: Path, pods: Path) -> None:
     with pytest.raises(ValueError, match="no openb node list: it has no column"):
         read_nodes(pods)

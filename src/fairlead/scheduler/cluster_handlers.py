@@ -43,7 +43,7 @@ class ClusterHandlers:
         self._watch(builtin.STORAGE_CLASSES, StorageClass, self._class_event)
         self._watch(builtin.CSI_NODES, CSINode, self._csi_node_event)
         self._watch(builtin.VOLUME_ATTACHMENTS, VolumeAttachment, self._attachment_event)
-        self._watch(builtin.CSI_DRIVERS, CSIDriver, self._snapshot.storage_capacities.set_driver)
+        self._watch(builtin.CSI_DRIVERS, CSIDriver, self._driver_event)
         self._watch(builtin.CSI_STORAGE_CAPACITIES, CSIStorageCapacity, self._capacity_event)
 
     async def synced(self) -> None:
@@ -90,6 +90,10 @@ class ClusterHandlers:
     def _attachment_event(self, old: VolumeAttachment | None, new: VolumeAttachment | None) -> None:
         if self._snapshot.attach_limits.set_attachment(old, new):
             self._model.on_cluster_event(ClusterEvent(EventKind.ATTACH_LIMITS))
+
+    def _driver_event(self, old: CSIDriver | None, new: CSIDriver | None) -> None:
+        if self._snapshot.storage_capacities.set_driver(old, new):
+            self._model.on_cluster_event(ClusterEvent(EventKind.STORAGE_CAPACITY))
 
     def _capacity_event(self, old: CSIStorageCapacity | None, new: CSIStorageCapacity | None) -> None:
         if self._snapshot.storage_capacities.set_capacity(old, new):

@@ -73,9 +73,11 @@ def not_scheduled(pod: Pod, reason: str, message: str) -> Obj | None:
 
 
 async def patch_status(api: Api, pod: Pod, status: Obj) -> Pod:
-    """Merge that into the pod's status: conditions by type, everything else as it is; None removes."""
+    """Merge that into the pod's status: conditions by type, everything else as it is; None removes. Refused if
+    another pod has its name by now.
+    """
     meta = pod.metadata
-    patch = {"status": status}
+    patch = {"metadata": {"uid": meta.uid}, "status": status}
     done = await api.patch(builtin.PODS, meta.name, meta.namespace, patch, PatchType.STRATEGIC, subresource="status")
     return done.view(Pod)
 

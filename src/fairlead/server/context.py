@@ -24,6 +24,8 @@ T = TypeVar("T")
 Desired = Callable[[Obj], Obj]
 
 
+#: kube-apiserver's --request-timeout.
+REQUEST_SECONDS: Final = 60.0
 #: From which size an object takes long: less for custom kinds, whose schemas may cost much per byte.
 _LONG_BYTES: Final = 32 << 10
 _LONG_CUSTOM_BYTES: Final = 4 << 10

@@ -96,7 +96,7 @@ def _pod(row: Mapping[str, str]) -> Obj:
     }
     if row["gpu_spec"]:
         spec["affinity"] = _affinity(row["gpu_spec"].split("|"))
-    metadata: Obj = {"name": _name(row["name"]), "labels": {QOS_LABEL: row["qos"]}}
+    metadata: Obj = {"name": _name(row["name"]), "labels": {QOS_LABEL: row.get("qos", "")}}
     if annotations := dict(_behaviour(row)):
         metadata["annotations"] = annotations
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}

@@ -11,6 +11,7 @@ import hashlib
 import os
 import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -86,8 +87,9 @@ def save(run: Run, path: Path | None = None) -> Path:
 def load(name: str) -> Run:
     """By its name (or the beginning of it), or by its path. Raises UnknownRun."""
     path = Path(name)
-    if not path.is_file():
-        found = sorted(folder().glob(f"{name}*{_SUFFIX}")) if name and os.sep not in name else []
+    if not os.path.isfile(name):  # noqa: PTH113  (a Path raises OSError for a name that no file can have)
+        kept = folder().glob(f"*{_SUFFIX}") if name else ()
+        found = sorted(entry for entry in kept if entry.name.startswith(name))
         if not found:
             raise UnknownRun(f"there is no run {name!r} in {folder()}: fairlead simulate makes one")
         if len(found) > 1:
@@ -104,6 +106,10 @@ def load(name: str) -> Run:
 
 
 def _forget_oldest(runs: Path) -> None:
-    kept = sorted(runs.glob(f"run-*{_SUFFIX}"), key=lambda entry: entry.stat().st_mtime)
-    for entry in kept[:-_MOST_KEPT]:
+    """Others may do the same at this time."""
+    ages: dict[Path, float] = {}
+    for entry in runs.glob(f"run-*{_SUFFIX}"):
+        with suppress(FileNotFoundError):
+            ages[entry] = entry.stat().st_mtime
+    for entry in sorted(ages, key=ages.__getitem__)[:-_MOST_KEPT]:
         entry.unlink(missing_ok=True)

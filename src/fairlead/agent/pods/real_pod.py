@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from fairlead.agent.images_seam import Image, PullFailure
@@ -142,19 +141,19 @@ class RealPod:
         return False
 
     async def set_up_volumes(self) -> str:
-        problem = await self._bring_up_volumes(self.place.sources)
+        images = ImageVolumes(self.place.images, self._pull_secrets)
+        problem = await self._volumes.set_up(self._volumes_wanted, self._content(self.place.sources), images)
         if problem:
             self.errands.forget_after("volumes", AGAIN_SECONDS)
         return problem
 
     async def refresh_volumes(self, sources: Sources) -> None:
         """What came from the API may be another by now, and a token is old."""
-        with suppress(ApiError):
-            await self._bring_up_volumes(sources)
+        await self._volumes.refresh(self._volumes_wanted, self._content(sources))
 
-    async def _bring_up_volumes(self, sources: Sources) -> str:
-        images = ImageVolumes(self.place.images, self._pull_secrets)
-        return await self._volumes.set_up(self.manifest["spec"].get("volumes") or (), self._content(sources), images)
+    @property
+    def _volumes_wanted(self) -> Sequence[Obj]:
+        return self.manifest["spec"].get("volumes") or ()
 
     # -- images
 

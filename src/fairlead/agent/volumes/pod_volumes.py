@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -44,25 +45,23 @@ class PodVolumes:
     _written: dict[str, bytes] = field(default_factory=dict)
 
     async def set_up(self, volumes: Sequence[Obj], content: PodContent, images: ImageVolumes) -> str:
-        """Make them, or bring them up to date; the problem of the first that cannot be, as its event tells it."""
+        """Make them, each by itself; the problem of the first that cannot be, as its event tells it."""
+        first = ""
         for volume in volumes:
             try:
-                files = await content.files(volume)
-                if (image := volume.get("image")) is not None:
-                    folder = self._folder(volume)
-                    await images.set_up(image, folder)
-                    self._paths[volume["name"]] = files_of(folder)
-                elif claim_name(content.pod.metadata.name, volume):
-                    await self._claim(volume, content)
-                elif files is None:
-                    await asyncio.to_thread(self._make, volume, content.owner)
-                else:
-                    await self._payload(volume, files, content.owner)
+                await self._set_up(volume, content, images)
             except ClaimProblem as problem:
-                return str(problem)
+                first = first or str(problem)
             except (VolumeProblem, ApiError, OSError) as problem:
-                return f'MountVolume.SetUp failed for volume "{volume["name"]}" : {problem}'
-        return ""
+                first = first or f'MountVolume.SetUp failed for volume "{volume["name"]}" : {problem}'
+        return first
+
+    async def refresh(self, volumes: Sequence[Obj], content: PodContent) -> None:
+        """Bring those up to date whose content comes from the API, each by itself; all others are the pod's own."""
+        for volume in volumes:
+            with suppress(VolumeProblem, ApiError, OSError):  # it stays as it is
+                if (files := await content.files(volume)) is not None:
+                    await self._payload(volume, files, content.owner)
 
     def mounts(self, container: Obj, env: dict[str, str], *, can_be_read_only_below: bool) -> list[Mount]:
         """Of one container; VolumeProblem for a part of a volume that leads out of it."""
@@ -87,6 +86,18 @@ class PodVolumes:
     def tear_down(self) -> None:
         linux.unmount_below(self.folder)
         remove_tree(self.folder, ignore_errors=True)
+
+    async def _set_up(self, volume: Obj, content: PodContent, images: ImageVolumes) -> None:
+        if (image := volume.get("image")) is not None:
+            folder = self._folder(volume)
+            await images.set_up(image, folder)
+            self._paths[volume["name"]] = files_of(folder)
+        elif claim_name(content.pod.metadata.name, volume):
+            await self._claim(volume, content)
+        elif (files := await content.files(volume)) is None:
+            await asyncio.to_thread(self._make, volume, content.owner)
+        else:
+            await self._payload(volume, files, content.owner)
 
     async def _payload(self, volume: Obj, files: Mapping[str, PayloadFile], owner: Owner) -> None:
         """Most have not changed since the last time: then nothing is looked at."""
@@ -120,26 +131,33 @@ class PodVolumes:
         return target
 
     def _folder(self, volume: Obj) -> Path:
-        name: str = volume["name"]
-        path = self._paths[name] = self.folder / "volumes" / name
+        path = self._paths[volume["name"]] = self._place_of(volume)
         path.mkdir(parents=True, exist_ok=True)
         return path
+
+    def _place_of(self, volume: Obj) -> Path:
+        return self.folder / "volumes" / str(volume["name"])
 
     def _make(self, volume: Obj, owner: Owner) -> None:
         if (source := volume.get("hostPath")) is not None:
             self._paths[volume["name"]] = host_path(source)
             return
-        folder, own = self._folder(volume), volume.get("emptyDir") or {}
+        own, is_there = volume.get("emptyDir") or {}, self._place_of(volume).is_dir()
+        folder = self._folder(volume)
         if own.get("medium") == "Memory":
             limit = parse(own["sizeLimit"]).units if own.get("sizeLimit") else 0
-            self._make_in_memory(folder, min(filter(None, (limit, self.most_memory)), default=0))
+            is_there = not self._make_in_memory(folder, min(filter(None, (limit, self.most_memory)), default=0))
+        if is_there:  # an earlier agent made it: containers may have changed its mode and owner
+            return
         folder.chmod(0o777)
         if owner.gid is not None:
             os.chown(folder, -1, owner.gid)
             folder.chmod(0o2777)
 
-    def _make_in_memory(self, folder: Path, size: int) -> None:
-        """What comes from the API, secrets above all, never lies on a disk."""
-        if not folder.is_mount():
-            linux.mount("tmpfs", folder, "tmpfs", _TMPFS, f"size={size}" if size else "")
-            folder.chmod(0o755)
+    def _make_in_memory(self, folder: Path, size: int) -> bool:
+        """What comes from the API, secrets above all, never lies on a disk. False if it is there."""
+        if folder.is_mount():
+            return False
+        linux.mount("tmpfs", folder, "tmpfs", _TMPFS, f"size={size}" if size else "")
+        folder.chmod(0o755)
+        return True

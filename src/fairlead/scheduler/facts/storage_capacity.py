@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeAlias
+from typing import NamedTuple
 
 from fairlead.api.attachments import CSIDriver, CSIStorageCapacity
 from fairlead.api.labels import LabelSelector
 from fairlead.api.quantity import Quantity
 
-#: On which nodes, and how big a volume may be there.
-Room: TypeAlias = tuple[LabelSelector, Quantity]
+
+class Room(NamedTuple):
+    """On which nodes, and how big a volume may be there."""
+
+    topology: LabelSelector
+    limit: Quantity
+    #: The labels that the topology consists of, and their values; none if there is more to it.
+    keys: tuple[str, ...]
+    values: tuple[str, ...]
+
+    @classmethod
+    def of(cls, topology: LabelSelector, limit: Quantity) -> Room:
+        labels = {} if topology.match_expressions else topology.match_labels
+        return cls(topology, limit, tuple(labels), tuple(labels.values()))
 
 
 class StorageCapacities:
@@ -20,11 +32,14 @@ class StorageCapacities:
         self._reporting = set[str]()
         self._of_class: dict[str, dict[str, Room]] = {}
 
-    def set_driver(self, old: CSIDriver | None, new: CSIDriver | None) -> None:
+    def set_driver(self, old: CSIDriver | None, new: CSIDriver | None) -> bool:
+        """Whether nobody looks any more where it has room."""
+        before = set(self._reporting)
         if old is not None:
             self._reporting.discard(old.metadata.name)
         if new is not None and new.spec.storage_capacity:
             self._reporting.add(new.metadata.name)
+        return not before <= self._reporting
 
     def set_capacity(self, old: CSIStorageCapacity | None, new: CSIStorageCapacity | None) -> bool:
         """Whether there is more room than before, for anybody."""
@@ -36,7 +51,8 @@ class StorageCapacities:
             return False
         limit, before = new.limit, old.limit if old is not None else None
         if new.node_topology is not None and limit is not None:
-            self._of_class.setdefault(new.storage_class_name, {})[new.metadata.key] = (new.node_topology, limit)
+            room = Room.of(new.node_topology, limit)
+            self._of_class.setdefault(new.storage_class_name, {})[new.metadata.key] = room
         return old is None or (limit is not None and (before is None or limit > before))
 
     def is_reported_by(self, driver: str) -> bool:

@@ -15,6 +15,7 @@ from typing import Final
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj
 from fairlead.api.users import NODE_OF_ACCOUNT, account_of
+from fairlead.kinds.device_claims import drop_deallocated
 from fairlead.kinds.devices import GROUP
 from fairlead.server.access import AccessRequest, Authorizer, forbidden
 from fairlead.server.admission.base import AdmissionPlugin, Attributes, Dependencies, Operation
@@ -75,7 +76,7 @@ class ClaimAccess(AdmissionPlugin):
         verbs = [f"arbitrary-node:{attributes.verb}"]
         if _is_on_node(attributes, new):
             verbs.insert(0, f"associated-node:{attributes.verb}")
-        for driver in _changed_drivers(new, old):
+        for driver in _changed_drivers(new, _without_deallocated(old, new)):
             asked = [_asked(attributes, verb, "driver", attributes.namespace, driver) for verb in verbs]
             if why := await self._refusal(asked):
                 needed = f'resource="resourceclaims/driver", verb="[{" ".join(verbs)}]"'
@@ -119,6 +120,13 @@ def _changed_drivers(new: Obj, old: Obj) -> list[str]:
     before, after = _by_device(old), _by_device(new)
     changed = (key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
     return sorted({driver for driver, *_ in changed})
+
+
+def _without_deallocated(old: Obj, new: Obj) -> Obj:
+    """What is told of devices goes with their allocation, whoever takes that back: nobody else has to be asked."""
+    kept: Obj = {"status": {"allocation": new.get("allocation"), "devices": old.get("devices")}}
+    drop_deallocated(kept, {"status": old})
+    return _status(kept)
 
 
 def _by_device(status: Obj) -> dict[tuple[str, ...], Obj]:

@@ -40,6 +40,7 @@ from fairlead.server.audit.auditor import Auditor
 from fairlead.server.auth import websocket_tokens
 from fairlead.server.auth.authenticator import ANONYMOUS_USER, Authenticator, Credentials
 from fairlead.server.auth.impersonation import impersonated, wanted_user
+from fairlead.server.context import REQUEST_SECONDS
 from fairlead.server.fairness.fairness import Fairness, Rejected
 from fairlead.server.fairness.flows import Flow
 from fairlead.server.http import aggregated, measuring, node_proxy, pod_proxy
@@ -50,7 +51,7 @@ from fairlead.server.http.debug import Debug
 from fairlead.server.http.documents import Documents
 from fairlead.server.http.forwarding import Forwarder
 from fairlead.server.http.health import HEALTH_PATHS, Health
-from fairlead.server.http.request import REQUEST_SECONDS, Request
+from fairlead.server.http.request import Request
 from fairlead.server.http.resources import ResourceHandlers
 from fairlead.server.http.tunnel import Tunnels
 from fairlead.server.metrics import ServerMetrics

@@ -22,13 +22,11 @@ from fairlead.runtime.log_lines import AUDIT_ID
 from fairlead.server.access import AccessRequest
 from fairlead.server.apply.bodies import check_options, manager_of
 from fairlead.server.audit.request_audit import RequestAudit
-from fairlead.server.context import RequestContext
+from fairlead.server.context import REQUEST_SECONDS, RequestContext
 from fairlead.server.http.negotiate import MediaTypeOptions, aggregated_form_of, form_of, plain_form_of
 from fairlead.server.http.request_info import RequestInfo, request_info
 from fairlead.server.metrics.requests import Endpoint
 
-#: kube-apiserver's --request-timeout.
-REQUEST_SECONDS = 60.0
 #: How much of its id the log tells (apiserver, pkg/audit/context.go).
 _LONGEST_LOGGED_ID = 64
 _LONGEST_LOGGED_PATH = 1024

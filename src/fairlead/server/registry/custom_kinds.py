@@ -16,9 +16,9 @@ from fairlead.api.builtin import CUSTOM_RESOURCE_DEFINITIONS
 from fairlead.api.encoded import Encoded, encode, key_bytes
 from fairlead.api.errors import ApiError
 from fairlead.api.objects import Obj, metadata
-from fairlead.runtime.clock import timestamp
+from fairlead.runtime.clock import monotonic, timestamp
 from fairlead.runtime.offload import offload
-from fairlead.server.context import INTERNAL, takes_long
+from fairlead.server.context import INTERNAL, REQUEST_SECONDS, takes_long
 from fairlead.server.crds import naming
 from fairlead.server.crds.custom import custom_kind
 from fairlead.server.registry.registry import Registry
@@ -111,8 +111,9 @@ class CustomKinds:
         self._registry.catalogue.remove(name)
         self._registry.catalogue.add(served)
         if known is not None:
-            served.cache.forget_before(self._registry.revision)  # as kube-apiserver, whose cache begins anew
+            served.older_writes_until = monotonic() + REQUEST_SECONDS
             await self._refresh(served)
+            served.cache.forget_before(self._registry.revision)  # as kube-apiserver, whose cache begins anew
         served.cache.end_watches()
 
     async def _refresh(self, served: Served) -> None:

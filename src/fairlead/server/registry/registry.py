@@ -37,6 +37,7 @@ from fairlead.api.verbs import (
     WriteOptions,
 )
 from fairlead.client.webhooks import WebhookClient
+from fairlead.runtime.clock import monotonic
 from fairlead.server.access import AccessRequest, Authorizer, check, selected_name
 from fairlead.server.account_tokens import AccountTokens, TokenVerifier
 from fairlead.server.admission.base import Admission
@@ -155,6 +156,8 @@ class Registry:
             raw = change.record.value if change.record else None
             served = self.catalogue.stored(qualified)
             if served is not None:
+                if raw is not None and served.older_writes_until > monotonic():
+                    raw = served.refreshed(raw)
                 served.cache.apply(change.revision, namespace, name, raw)
             observer = self.observers.get(qualified)
             if observer is not None:

@@ -35,6 +35,8 @@ class Served:
     crd: Obj | None = None
     #: Whether the definition of a custom kind is being deleted: nothing new may be born.
     is_terminating: bool = False
+    #: Until when somebody may write who began under the definition before this one.
+    older_writes_until: float = 0.0
     #: The status of a new object, where the kind's is never absent.
     zero_status: Obj | None = None
     #: What field ownership knows of the kind; made when it is first asked (`apply/field_managers.py`).

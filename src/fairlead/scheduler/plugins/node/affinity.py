@@ -7,7 +7,7 @@ does one that makes no sense (component-helpers/scheduling/corev1/nodeaffinity).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, Self
 
 import numpy as np
@@ -193,6 +193,15 @@ def has_label(snapshot: Snapshot, rows: Rows, key: str, values: Sequence[str]) -
     here = column.codes[rows]
     codes = [code for value in values if (code := column.find(value)) is not None]
     return here == codes[0] if len(codes) == 1 else np.isin(here, codes)
+
+
+def has_labels(snapshot: Snapshot, rows: Rows, keys: Sequence[str], wanted: Iterable[Sequence[str]]) -> Mask:
+    """Which rows have, of these labels, the values that belong together, however many of them are wanted."""
+    columns = [snapshot.labels(key) for key in keys]
+    found = (map(column.find, values) for column, values in zip(columns, zip(*wanted, strict=True), strict=True))
+    codes = set(zip(*found, strict=True))
+    here = zip(*(column.codes[rows].tolist() for column in columns), strict=True)
+    return np.fromiter((each in codes for each in here), np.bool_, len(rows))
 
 
 def _label_mask(snapshot: Snapshot, rows: Rows, key: str, test: LabelTest) -> Mask:

@@ -17,7 +17,7 @@ from fairlead.api.claims import PersistentVolume, PersistentVolumeClaim, Topolog
 from fairlead.api.quantity import ZERO, Quantity
 from fairlead.scheduler.columns import Mask, Rows
 from fairlead.scheduler.facts.volumes import ClaimPlan
-from fairlead.scheduler.plugins.node.affinity import any_term, has_label, selected_rows
+from fairlead.scheduler.plugins.node.affinity import any_term, has_label, has_labels, selected_rows
 from fairlead.scheduler.snapshot import Snapshot
 
 
@@ -149,20 +149,19 @@ def _make(claim: PersistentVolumeClaim, where: Mask, choice: Choice, maker: _Mak
 
 def _has_room(claim: PersistentVolumeClaim, snapshot: Snapshot, rows: Rows) -> Mask:
     """The rows where the driver has room for the claim's volume. Where disks are the nodes' own there is an object for
-    each node and class, so that those that name one value of one label are looked up together.
+    each node and class, so that those that name values of the same labels are looked up together.
     """
     mask = np.zeros(len(rows), dtype=np.bool_)
-    places: dict[str, list[str]] = {}
-    for topology, limit in snapshot.storage_capacities.of_class(claim.class_name):
-        if limit < claim.requested:
+    places: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
+    for room in snapshot.storage_capacities.of_class(claim.class_name):
+        if room.limit < claim.requested:
             continue
-        if len(topology.match_labels) == 1 and not topology.match_expressions:
-            ((key, value),) = topology.match_labels.items()
-            places.setdefault(key, []).append(value)
+        if room.keys:
+            places.setdefault(room.keys, []).append(room.values)
         elif not mask.all():
-            mask |= selected_rows(topology, snapshot, rows)
-    for key, values in places.items():
-        mask |= has_label(snapshot, rows, key, values)
+            mask |= selected_rows(room.topology, snapshot, rows)
+    for keys, wanted in places.items():
+        mask |= has_labels(snapshot, rows, keys, wanted)
     return mask
 
 
