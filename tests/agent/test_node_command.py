@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -25,7 +25,7 @@ from fairlead.api.builtin import NODES, PODS
 from fairlead.api.objects import Obj
 from fairlead.cli.main import main
 from fairlead.client.http import HttpApi
-from fairlead.client.kubeconfig import load
+from fairlead.client.kubeconfig import load, render
 from tests.agent.machine import in_loop, own_cgroup, real_containers, root_file_system, write_configuration
 from tests.agent.network.nodes import eventually
 from tests.agent.oci_node import is_phase, manifest
@@ -230,6 +230,38 @@ def test_a_node_says_what_it_is_told(ground: Ground) -> None:
     assert ready["status"] == "True" and "pods have no network but their loopback device" in ready["message"]
     cpus = len(os.sched_getaffinity(0))
     assert node["status"]["allocatable"]["cpu"] == f"{cpus * 1000 - 500}m"
+
+
+@pytest.mark.slow
+def test_a_machine_joins_by_a_token_and_needs_it_once(ground: Ground, kubectl_path: Path) -> None:
+    token = "07401b.f395accd246ae52d"
+    with fairlead_up(ground.folder / "data", "--nodes", "0", "--enable-bootstrap-token-auth") as up:
+
+        def kubectl(*words: str) -> str:
+            command = [str(kubectl_path), "--kubeconfig", str(up.kubeconfig), *words]
+            return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+
+        secret = ["-n", "kube-system", "create", "secret", "generic", "bootstrap-token-07401b"]
+        data = {"token-id": token[:6], "token-secret": token[7:], "usage-bootstrap-authentication": "true"}
+        kubectl(*secret, "--type=bootstrap.kubernetes.io/token", *(f"--from-literal={k}={v}" for k, v in data.items()))
+        for role in ("node-bootstrapper", "certificates.k8s.io:certificatesigningrequests:nodeclient"):
+            names = [role.rpartition(":")[2], f"--clusterrole=system:{role}", "--group=system:bootstrappers"]
+            kubectl("create", "clusterrolebinding", *names)
+        nobody = ground.folder / "cluster.kubeconfig"
+        nobody.write_text(render(replace(load(up.kubeconfig), client_certificate=None, client_key=None)))
+        with _agent(ground, nobody, "--join-token", token):
+            kubectl("run", "web", f"--image={IMAGE}", "--", "sleep", "1000")
+            kubectl("wait", "--for=condition=Ready", "--timeout=30s", "pod/web")
+        kubectl("-n", "kube-system", "delete", "secret", "bootstrap-token-07401b")
+        with _agent(ground, nobody, "--join-token", token):
+            kubectl("run", "again", f"--image={IMAGE}", "--", "sleep", "1000")
+            kubectl("wait", "--for=condition=Ready", "--timeout=30s", "pod/again")
+        ground.reset()
+        where = ["--kubeconfig", str(nobody), "--config", str(ground.config), "--root", str(ground.root)]
+        command = [sys.executable, "-m", "fairlead", "node", "run", *where, "--node-name", NODE, "--join-token", token]
+        refused = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert refused.returncode == 1
+    assert refused.stderr.endswith(f"gives node {NODE} no certificate: Unauthorized\n")
 
 
 @pytest.mark.slow

@@ -81,7 +81,7 @@ from fairlead.node.sysctls import pattern_problem
 from fairlead.node.user_ids import ids_per_pod
 
 if TYPE_CHECKING:
-    from fairlead.agent.kubelet_api.kept_certificate import KeptCertificate
+    from fairlead.agent.certificates.kept import KeptCertificate
 
 #: How often the cgroups of QoS classes are corrected without a cause.
 CORRECTION_SECONDS: Final = 60.0
@@ -283,10 +283,10 @@ class NodeAgent:
             await asyncio.get_running_loop().create_future()
 
     def _kept_certificate(self) -> KeptCertificate:
-        from fairlead.agent.kubelet_api.kept_certificate import KeptCertificate  # with what reads certificates: 8 MB
+        from fairlead.agent.certificates.kept import KeptCertificate  # with what reads certificates: 8 MB
 
         name, ip = self._identity.name, self._identity.ip
-        return KeptCertificate(self._api, name, [name, ip], self._root / "pki" / "kubelet-server.pem")
+        return KeptCertificate.serving(self._api, name, [name, ip], self._root / "pki" / "kubelet-server.pem")
 
     @property
     def running_containers(self) -> int:
