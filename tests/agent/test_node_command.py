@@ -233,6 +233,27 @@ def test_a_node_says_what_it_is_told(ground: Ground) -> None:
 
 
 @pytest.mark.slow
+def test_an_agent_has_its_own_score_and_its_containers_theirs(ground: Ground, kubectl_path: Path) -> None:
+    """S1-28; a machine that refuses a negative one takes a positive one as well."""
+    with fairlead_up(ground.folder / "data", "--nodes", "0") as up:
+        kubeconfig = _node_kubeconfig(up.data_dir, ground.folder / "node.kubeconfig")
+        with _agent(ground, kubeconfig, "--oom-score-adj=300") as agent:
+            assert Path(f"/proc/{agent.pid}/oom_score_adj").read_text() == "300\n"
+            score = "cat /proc/self/oom_score_adj > /proc/1/fd/1"
+            hook = {"postStart": {"exec": {"command": ["sh", "-c", score]}}}
+
+            @in_loop
+            async def look() -> None:
+                async with HttpApi(load(up.kubeconfig)) as api:
+                    await api.create(PODS, manifest("p", "sleep", "1000", lifecycle=hook), "default")
+                    await _all_are(api, "Running", 1)
+
+            look()
+            (log,) = ground.root.glob("logs/default_p_*/c/0.log")
+            assert log.read_text().endswith(" F 1000\n")
+
+
+@pytest.mark.slow
 def test_a_machine_joins_by_a_token_and_needs_it_once(ground: Ground, kubectl_path: Path) -> None:
     token = "07401b.f395accd246ae52d"
     with fairlead_up(ground.folder / "data", "--nodes", "0", "--enable-bootstrap-token-auth") as up:

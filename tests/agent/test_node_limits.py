@@ -112,6 +112,19 @@ async def test_daemons_get_what_is_reserved_in_a_cgroup_that_has_to_be_there(tmp
 
 
 @in_loop
+async def test_the_agent_is_measured_in_the_cgroup_that_is_named(tmp_path: Path) -> None:
+    """S1-27."""
+    cgroups = Cgroups(hierarchies())
+    with own_cgroup(cgroups) as own:
+        cgroups.ensure(own, {})
+        async with real_node(tmp_path, {"kubeletCgroups": own}) as node:
+            await node.create(manifest("p", "sleep", "1000"))
+            await node.until("p", is_running)
+            wanted = {"kubelet", "runtime", "pods"}
+            await node.measured(lambda now: {each.name for each in now.system_containers} == wanted)
+
+
+@in_loop
 async def test_a_node_that_enforces_no_quota_leaves_its_pods_the_cpu(tmp_path: Path) -> None:
     """SC-16 (c), S0-61."""
     async with real_node(tmp_path, {"cpuCFSQuota": False}) as node:

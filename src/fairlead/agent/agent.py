@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from fairlead.agent.cgroups.hierarchies import hierarchies
+from fairlead.agent.cgroups.hierarchies import hierarchies, own_cgroup
 from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.cgroups.probes import least_oom_score_adj
 from fairlead.agent.cgroups.usage import CgroupUsage, usage_of
@@ -159,6 +159,11 @@ class NodeAgent:
         self._measured: Callable[[], NodeMeasurements | None] = lambda: None
         #: Set once the cluster knows of the node.
         self.registered = asyncio.Event()
+
+    def be_spared(self) -> None:
+        """This process gets the oom_score_adj of the configuration, or the least that the machine gives."""
+        score = max(self._configured.configuration.oom_score_adj, self._least_oom_score_adj)
+        Path("/proc/self/oom_score_adj").write_text(str(score))
 
     async def run(self) -> None:
         """Be this node until cancelled."""
@@ -311,8 +316,10 @@ class NodeAgent:
         return path_of(kubepods(config.cgroup_root, per_qos=config.cgroups_per_qos), CgroupDriver.CGROUPFS)
 
     def _measurer(self, place: Place, worker: PodWorker) -> Measurer:
-        system = {"runtime": self._keepers, "pods": self._kubepods}
-        every = self._configured.configuration.volume_stats_agg_period
+        config = self._configured.configuration
+        own = config.kubelet_cgroups or own_cgroup(self._cgroups.hierarchies.version)
+        system = {"kubelet": own, "runtime": config.runtime_cgroups or self._keepers, "pods": self._kubepods}
+        every = config.volume_stats_agg_period
         return Measurer(place, self._within, system, lambda: worker.real_pods, self._measure_seconds, every)
 
     def _memory_notices(self, settings: EvictionSettings) -> MemoryNotices:

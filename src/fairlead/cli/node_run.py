@@ -251,6 +251,7 @@ async def _be(
         chosen = _networking(kind, settings, others.network_kind, network_api)
         cgroups = ProcessGroups(settings.root) if kind is RuntimeKind.PROCESS else None
         agent = NodeAgent(api, settings, _runtimes(kind, settings.root), chosen, storage_api, cgroups)
+        agent.be_spared()
         beside = [asyncio.create_task(_say(agent, settings, access))]
         if renew is not None:
             beside.append(asyncio.create_task(renew(api)))
