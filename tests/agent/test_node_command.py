@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -108,6 +108,10 @@ async def _all_are(api: HttpApi, phase: str, count: int) -> None:
             if len(pods) == count and all(map(is_phase(phase), pods)):
                 return
             await asyncio.sleep(0.1)
+
+
+def _processes_of_pods(ground: Ground) -> set[int]:
+    return Cgroups(hierarchies()).processes(f"{ground.cgroup}/kubepods")
 
 
 def test_a_cluster_whose_node_is_this_machine(ground: Ground, kubectl_path: Path) -> None:
@@ -251,6 +255,40 @@ def test_an_agent_has_its_own_score_and_its_containers_theirs(ground: Ground, ku
             look()
             (log,) = ground.root.glob("logs/default_p_*/c/0.log")
             assert log.read_text().endswith(" F 1000\n")
+
+
+@pytest.mark.slow
+def test_pods_live_on_while_there_is_no_api_server_and_tell_of_it_afterwards(
+    ground: Ground, kubectl_path: Path
+) -> None:
+    port = ("--port", str(free_port()))
+    with fairlead_up(ground.folder / "data", "--nodes", "0", *port) as up:
+        kubeconfig = _node_kubeconfig(up.data_dir, ground.folder / "node.kubeconfig")
+        agents = ExitStack()
+        agent = agents.enter_context(_agent(ground, kubeconfig))
+
+        @in_loop
+        async def begin() -> None:
+            async with HttpApi(load(up.kubeconfig)) as api:
+                for name, seconds in (("lives", 1000), ("ends", 4)):
+                    spec = {"restartPolicy": "OnFailure"}
+                    await api.create(PODS, manifest(name, "sleep", str(seconds), spec=spec), "default")
+                await _all_are(api, "Running", 2)
+
+        begin()
+    with agents:
+        cgroups, parent = Cgroups(hierarchies()), f"{ground.cgroup}/kubepods/besteffort"
+        eventually(lambda: sum(bool(cgroups.processes(f"{parent}/{pod}")) for pod in cgroups.children(parent)) == 1)
+        first = _processes_of_pods(ground)
+        for pid in first:
+            os.kill(pid, signal.SIGKILL)
+        eventually(lambda: _processes_of_pods(ground) - first)  # restarted, without asking anybody
+        with fairlead_up(ground.folder / "data", "--nodes", "0", *port) as up:
+            shown = "jsonpath={range .items[*]}{.status.phase} {.status.containerStatuses[0].restartCount},{end}"
+            command = [kubectl_path, "--kubeconfig", up.kubeconfig, "get", "pods", "-o", shown]
+            wanted = "Succeeded 0,Running 1,"
+            eventually(lambda: subprocess.run(command, capture_output=True, text=True).stdout == wanted, 30)
+            assert agent.poll() is None
 
 
 @pytest.mark.slow
