@@ -119,6 +119,7 @@ def test_a_cluster_whose_node_is_this_machine(ground: Ground, kubectl_path: Path
     options += ["--cluster-network", "none"]  # the machine's own network is nobody's to test with
     with fairlead_up(ground.folder / "data", *options) as up:
         assert "this machine as node" in up.greeting
+        assert ("failCgroupV1 is false" in up.greeting) == (hierarchies().version == 1)
 
         @in_loop
         async def run_a_pod() -> None:
