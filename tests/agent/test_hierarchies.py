@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.agent.cgroups.hierarchies import Hierarchies, NoCgroups, hierarchies
+from fairlead.agent.cgroups.hierarchies import Hierarchies, NoCgroups, hierarchies, own_cgroup
 from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.cgroups.usage import CgroupUsage, Throttling, memory_limit, throttling_of, usage_of
 from fairlead.agent.machine import meminfo
@@ -138,3 +138,10 @@ def test_a_cpuset_of_version_1_made_with_mkdir_alone_gets_what_its_parent_has(tm
     assert (tmp_path / "mine/pods/cpuset.cpus").read_text() == "0-3\n"
     assert (tmp_path / "mine/pods/one/cpuset.cpus").read_text() == "2\n"
     assert (tmp_path / "mine/pods/one/cpuset.mems").read_text() == "0\n"
+
+
+def test_the_own_cgroup_is_one_for_cpu_and_memory_or_none() -> None:
+    together = ["5:pids:/elsewhere", "4:memory:/system.slice/agent", "2:cpu,cpuacct:/system.slice/agent"]
+    assert own_cgroup(1, together) == "/system.slice/agent"
+    assert own_cgroup(1, ["4:memory:/a", "2:cpu,cpuacct:/b"]) == ""
+    assert own_cgroup(2, ["0::/system.slice/agent"]) == "/system.slice/agent"

@@ -8,8 +8,8 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -25,7 +25,7 @@ from fairlead.api.builtin import NODES, PODS
 from fairlead.api.objects import Obj
 from fairlead.cli.main import main
 from fairlead.client.http import HttpApi
-from fairlead.client.kubeconfig import load
+from fairlead.client.kubeconfig import load, render
 from tests.agent.machine import in_loop, own_cgroup, real_containers, root_file_system, write_configuration
 from tests.agent.network.nodes import eventually
 from tests.agent.oci_node import is_phase, manifest
@@ -110,11 +110,16 @@ async def _all_are(api: HttpApi, phase: str, count: int) -> None:
             await asyncio.sleep(0.1)
 
 
+def _processes_of_pods(ground: Ground) -> set[int]:
+    return Cgroups(hierarchies()).processes(f"{ground.cgroup}/kubepods")
+
+
 def test_a_cluster_whose_node_is_this_machine(ground: Ground, kubectl_path: Path) -> None:
     options = ["--node-runtime", "oci", "--node-root", str(ground.root), "--node-config", str(ground.config)]
     options += ["--cluster-network", "none"]  # the machine's own network is nobody's to test with
     with fairlead_up(ground.folder / "data", *options) as up:
         assert "this machine as node" in up.greeting
+        assert ("failCgroupV1 is false" in up.greeting) == (hierarchies().version == 1)
 
         @in_loop
         async def run_a_pod() -> None:
@@ -230,6 +235,93 @@ def test_a_node_says_what_it_is_told(ground: Ground) -> None:
     assert ready["status"] == "True" and "pods have no network but their loopback device" in ready["message"]
     cpus = len(os.sched_getaffinity(0))
     assert node["status"]["allocatable"]["cpu"] == f"{cpus * 1000 - 500}m"
+
+
+@pytest.mark.slow
+def test_an_agent_has_its_own_score_and_its_containers_theirs(ground: Ground, kubectl_path: Path) -> None:
+    """S1-28; a machine that refuses a negative one takes a positive one as well."""
+    with fairlead_up(ground.folder / "data", "--nodes", "0") as up:
+        kubeconfig = _node_kubeconfig(up.data_dir, ground.folder / "node.kubeconfig")
+        with _agent(ground, kubeconfig, "--oom-score-adj=300") as agent:
+            assert Path(f"/proc/{agent.pid}/oom_score_adj").read_text() == "300\n"
+            score = "cat /proc/self/oom_score_adj > /proc/1/fd/1"
+            hook = {"postStart": {"exec": {"command": ["sh", "-c", score]}}}
+
+            @in_loop
+            async def look() -> None:
+                async with HttpApi(load(up.kubeconfig)) as api:
+                    await api.create(PODS, manifest("p", "sleep", "1000", lifecycle=hook), "default")
+                    await _all_are(api, "Running", 1)
+
+            look()
+            (log,) = ground.root.glob("logs/default_p_*/c/0.log")
+            assert log.read_text().endswith(" F 1000\n")
+
+
+@pytest.mark.slow
+def test_pods_live_on_while_there_is_no_api_server_and_tell_of_it_afterwards(
+    ground: Ground, kubectl_path: Path
+) -> None:
+    port = ("--port", str(free_port()))
+    with fairlead_up(ground.folder / "data", "--nodes", "0", *port) as up:
+        kubeconfig = _node_kubeconfig(up.data_dir, ground.folder / "node.kubeconfig")
+        agents = ExitStack()
+        agent = agents.enter_context(_agent(ground, kubeconfig))
+
+        @in_loop
+        async def begin() -> None:
+            async with HttpApi(load(up.kubeconfig)) as api:
+                for name, seconds in (("lives", 1000), ("ends", 4)):
+                    spec = {"restartPolicy": "OnFailure"}
+                    await api.create(PODS, manifest(name, "sleep", str(seconds), spec=spec), "default")
+                await _all_are(api, "Running", 2)
+
+        begin()
+    with agents:
+        cgroups, parent = Cgroups(hierarchies()), f"{ground.cgroup}/kubepods/besteffort"
+        eventually(lambda: sum(bool(cgroups.processes(f"{parent}/{pod}")) for pod in cgroups.children(parent)) == 1)
+        first = _processes_of_pods(ground)
+        for pid in first:
+            os.kill(pid, signal.SIGKILL)
+        eventually(lambda: _processes_of_pods(ground) - first)  # restarted, without asking anybody
+        with fairlead_up(ground.folder / "data", "--nodes", "0", *port) as up:
+            shown = "jsonpath={range .items[*]}{.status.phase} {.status.containerStatuses[0].restartCount},{end}"
+            command = [kubectl_path, "--kubeconfig", up.kubeconfig, "get", "pods", "-o", shown]
+            wanted = "Succeeded 0,Running 1,"
+            eventually(lambda: subprocess.run(command, capture_output=True, text=True).stdout == wanted, 30)
+            assert agent.poll() is None
+
+
+@pytest.mark.slow
+def test_a_machine_joins_by_a_token_and_needs_it_once(ground: Ground, kubectl_path: Path) -> None:
+    token = "07401b.f395accd246ae52d"
+    with fairlead_up(ground.folder / "data", "--nodes", "0", "--enable-bootstrap-token-auth") as up:
+
+        def kubectl(*words: str) -> str:
+            command = [str(kubectl_path), "--kubeconfig", str(up.kubeconfig), *words]
+            return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+
+        secret = ["-n", "kube-system", "create", "secret", "generic", "bootstrap-token-07401b"]
+        data = {"token-id": token[:6], "token-secret": token[7:], "usage-bootstrap-authentication": "true"}
+        kubectl(*secret, "--type=bootstrap.kubernetes.io/token", *(f"--from-literal={k}={v}" for k, v in data.items()))
+        for role in ("node-bootstrapper", "certificates.k8s.io:certificatesigningrequests:nodeclient"):
+            names = [role.rpartition(":")[2], f"--clusterrole=system:{role}", "--group=system:bootstrappers"]
+            kubectl("create", "clusterrolebinding", *names)
+        nobody = ground.folder / "cluster.kubeconfig"
+        nobody.write_text(render(replace(load(up.kubeconfig), client_certificate=None, client_key=None)))
+        with _agent(ground, nobody, "--join-token", token):
+            kubectl("run", "web", f"--image={IMAGE}", "--", "sleep", "1000")
+            kubectl("wait", "--for=condition=Ready", "--timeout=30s", "pod/web")
+        kubectl("-n", "kube-system", "delete", "secret", "bootstrap-token-07401b")
+        with _agent(ground, nobody, "--join-token", token):
+            kubectl("run", "again", f"--image={IMAGE}", "--", "sleep", "1000")
+            kubectl("wait", "--for=condition=Ready", "--timeout=30s", "pod/again")
+        ground.reset()
+        where = ["--kubeconfig", str(nobody), "--config", str(ground.config), "--root", str(ground.root)]
+        command = [sys.executable, "-m", "fairlead", "node", "run", *where, "--node-name", NODE, "--join-token", token]
+        refused = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert refused.returncode == 1
+    assert refused.stderr.endswith(f"gives node {NODE} no certificate: Unauthorized\n")
 
 
 @pytest.mark.slow

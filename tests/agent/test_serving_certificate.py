@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from fairlead.agent.kubelet_api.kept_certificate import KeptCertificate
-from fairlead.agent.kubelet_api.serving_certificate import NoCertificate, serving_certificate
+from fairlead.agent.certificates.kept import KeptCertificate
+from fairlead.agent.certificates.requests import NoCertificate, serving_certificate
 from fairlead.api.builtin import CERTIFICATE_SIGNING_REQUESTS
 from fairlead.api.users import node_user
 from fairlead.api.verbs import EventType, WatchQuery
@@ -84,12 +84,12 @@ def test_a_certificate_is_kept_for_the_next_start_and_renewed_in_time(tmp_path: 
         async with cluster(settings) as running, asyncio.timeout(60):
             assert running.authority is not None
             api, file = running.registry.as_user(node_user("real")), tmp_path / "kubelet-server.pem"
-            kept = KeptCertificate(api, "real", HOSTS, file)
+            kept = KeptCertificate.serving(api, "real", HOSTS, file)
             deciding = asyncio.create_task(decided(running, "Approved"))
             identity = await kept.first()
             await deciding
             assert file.stat().st_mode & 0o777 == 0o600
-            again = await KeptCertificate(api, "real", HOSTS, file).first()  # nobody approves another
+            again = await KeptCertificate.serving(api, "real", HOSTS, file).first()  # nobody approves another
             assert _serial(again) == _serial(identity)
 
             renewed: asyncio.Future[Identity] = asyncio.get_running_loop().create_future()
@@ -101,7 +101,7 @@ def test_a_certificate_is_kept_for_the_next_start_and_renewed_in_time(tmp_path: 
                 task.cancel()
             await asyncio.gather(approving, renewing, return_exceptions=True)
             assert _serial(await renewed) != _serial(identity)
-            assert _serial(await KeptCertificate(api, "real", HOSTS, file).first()) == _serial(await renewed)
+            assert _serial(await KeptCertificate.serving(api, "real", HOSTS, file).first()) == _serial(await renewed)
 
     run(main())
 

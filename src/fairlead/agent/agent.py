@@ -16,9 +16,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from fairlead.agent.cgroups.hierarchies import hierarchies
+from fairlead.agent.cgroups.hierarchies import hierarchies, own_cgroup
 from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.cgroups.probes import least_oom_score_adj
+from fairlead.agent.cgroups.usage import CgroupUsage, usage_of
 from fairlead.agent.claims import claim
 from fairlead.agent.eviction import Evictions
 from fairlead.agent.image_collector import ImageCollector
@@ -62,7 +63,7 @@ from fairlead.node.allocatable import all_pods
 from fairlead.node.cgroups.containers import ContainerHost
 from fairlead.node.cgroups.files import files
 from fairlead.node.cgroups.names import CgroupDriver, CgroupName, kubepods, path_of
-from fairlead.node.cgroups.qos_tree import class_requests
+from fairlead.node.cgroups.qos_tree import class_requests, spared
 from fairlead.node.cgroups.values import CgroupValues
 from fairlead.node.conditions import NodeHealth
 from fairlead.node.configuration.errors import Stage, StartupError
@@ -74,14 +75,14 @@ from fairlead.node.eviction.signals import Signal
 from fairlead.node.image_collection import COLLECTION_SECONDS, ImagePolicy
 from fairlead.node.log_rotation import LogPolicy
 from fairlead.node.oom import EXEMPT
-from fairlead.node.plan import NodeEvent, class_cgroups, node_plan
+from fairlead.node.plan import NodeEvent, class_cgroups, node_plan, pods_limit_event
 from fairlead.node.startup import start_settings
 from fairlead.node.stats.measurements import NodeMeasurements
 from fairlead.node.sysctls import pattern_problem
 from fairlead.node.user_ids import ids_per_pod
 
 if TYPE_CHECKING:
-    from fairlead.agent.kubelet_api.kept_certificate import KeptCertificate
+    from fairlead.agent.certificates.kept import KeptCertificate
 
 #: How often the cgroups of QoS classes are corrected without a cause.
 CORRECTION_SECONDS: Final = 60.0
@@ -138,7 +139,9 @@ class NodeAgent:
         )
         self._configured = _configured(settings, self._cgroups.hierarchies.version)
         config = self._configured.configuration
-        self._plan = node_plan(self._configured, self._machine)
+        self._plan = node_plan(
+            self._configured, self._machine, self._missing_cgroups(), self._memory_used(self._kubepods)
+        )
         least = least_oom_score_adj()
         keepers = path_of((*kubepods(config.cgroup_root)[:-1], KEEPERS), CgroupDriver.CGROUPFS)
         ground = Ground(root, self._cgroups, keepers, least, config.container_runtime_endpoint)
@@ -156,6 +159,11 @@ class NodeAgent:
         self._measured: Callable[[], NodeMeasurements | None] = lambda: None
         #: Set once the cluster knows of the node.
         self.registered = asyncio.Event()
+
+    def be_spared(self) -> None:
+        """This process gets the oom_score_adj of the configuration, or the least that the machine gives."""
+        score = max(self._configured.configuration.oom_score_adj, self._least_oom_score_adj)
+        Path("/proc/self/oom_score_adj").write_text(str(score))
 
     async def run(self) -> None:
         """Be this node until cancelled."""
@@ -210,7 +218,7 @@ class NodeAgent:
                 group.create_task(self._runtime.run(), name="runtime")
                 group.create_task(worker.run(), name="pods")
                 group.create_task(self._log_rotation.run(), name="log rotation")
-                group.create_task(self._correct(worker), name="QoS cgroups")
+                group.create_task(self._correct(worker, node), name="QoS cgroups")
                 group.create_task(measurer.run(), name="folders")
                 group.create_task(evictions.run(self._measure_seconds), name="evictions")
                 rare = self._measure_seconds * COLLECTION_SECONDS / MONITORING_SECONDS
@@ -283,10 +291,10 @@ class NodeAgent:
             await asyncio.get_running_loop().create_future()
 
     def _kept_certificate(self) -> KeptCertificate:
-        from fairlead.agent.kubelet_api.kept_certificate import KeptCertificate  # with what reads certificates: 8 MB
+        from fairlead.agent.certificates.kept import KeptCertificate  # with what reads certificates: 8 MB
 
         name, ip = self._identity.name, self._identity.ip
-        return KeptCertificate(self._api, name, [name, ip], self._root / "pki" / "kubelet-server.pem")
+        return KeptCertificate.serving(self._api, name, [name, ip], self._root / "pki" / "kubelet-server.pem")
 
     @property
     def running_containers(self) -> int:
@@ -308,8 +316,10 @@ class NodeAgent:
         return path_of(kubepods(config.cgroup_root, per_qos=config.cgroups_per_qos), CgroupDriver.CGROUPFS)
 
     def _measurer(self, place: Place, worker: PodWorker) -> Measurer:
-        system = {"runtime": self._keepers, "pods": self._kubepods}
-        every = self._configured.configuration.volume_stats_agg_period
+        config = self._configured.configuration
+        own = config.kubelet_cgroups or own_cgroup(self._cgroups.hierarchies.version)
+        system = {"kubelet": own, "runtime": config.runtime_cgroups or self._keepers, "pods": self._kubepods}
+        every = config.volume_stats_agg_period
         return Measurer(place, self._within, system, lambda: worker.real_pods, self._measure_seconds, every)
 
     def _memory_notices(self, settings: EvictionSettings) -> MemoryNotices:
@@ -363,8 +373,9 @@ class NodeAgent:
             raise StartupError(Stage.START, self._plan.problem)
         self._ensure(self._plan.cgroups)
 
-    async def _correct(self, worker: PodWorker) -> None:
+    async def _correct(self, worker: PodWorker, node: NodeObject) -> None:
         """What the classes weigh depends on their pods; and somebody may have written to our cgroups."""
+        is_limited = all(event.type == "Normal" for event in self._plan.events)
         while True:
             specs = [pod["spec"] for pod in worker.admitted]
             classes = class_cgroups(self._configured, self._machine, class_requests(specs))
@@ -374,12 +385,37 @@ class NodeAgent:
                     await self._look.wait()
             except TimeoutError:
                 await asyncio.to_thread(self._enforce)
+                if not is_limited:
+                    node.tell(event := self._limit_of_pods())
+                    is_limited = event.type == "Normal"
             self._look.clear()
 
     def _ensure(self, wanted: Mapping[CgroupName, CgroupValues]) -> None:
+        """No memory limit is set that somebody would be killed for: version 2 takes such a limit, and kills."""
         version = self._configured.cgroup_version
         for name, values in wanted.items():
-            self._cgroups.ensure(path_of(name, CgroupDriver.CGROUPFS), files(values, version))
+            path = path_of(name, CgroupDriver.CGROUPFS)
+            kept = spared(values, self._memory_used(path))
+            if path == self._kubepods and kept != values:  # S1-23: not set at all, but tried again
+                kept = replace(values, memory_limit=None)
+            self._cgroups.ensure(path, files(kept, version))
+
+    def _memory_used(self, path: str) -> int:
+        """What a limit must not be below. Version 1 refuses what would kill, and takes back what files have first."""
+        usage = usage_of(self._cgroups, path) or CgroupUsage()
+        return usage.memory_usage_bytes if self._cgroups.hierarchies.version == 2 else usage.working_set_bytes
+
+    def _limit_of_pods(self) -> NodeEvent:
+        """What is told of the memory limit of all pods."""
+        root = kubepods(self._configured.configuration.cgroup_root)
+        limit = self._plan.cgroups[root].memory_limit
+        return pods_limit_event(root, self._configured, limit, self._memory_used(self._kubepods))
+
+    def _missing_cgroups(self) -> list[str]:
+        """Those of daemons that the configuration names and the machine does not have."""
+        config = self._configured.configuration
+        named = (config.system_reserved_cgroup, config.kube_reserved_cgroup)
+        return [path for path in named if path and not self._cgroups.exists(path)]
 
 
 def _configured(settings: AgentSettings, cgroup_version: int) -> Configured:

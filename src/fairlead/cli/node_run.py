@@ -6,11 +6,11 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -28,6 +28,7 @@ from fairlead.agent.runtimes.base import RuntimeFailure
 from fairlead.agent.runtimes.process import user_namespace
 from fairlead.agent.runtimes.process.process_groups import ProcessGroups
 from fairlead.agent.stored_images import StoredImages
+from fairlead.api.bootstrap_tokens import TOKEN
 from fairlead.api.builtin import PODS
 from fairlead.api.names import dns1123_subdomain
 from fairlead.api.objects import Obj
@@ -62,6 +63,14 @@ _root_option = click.option(
 )
 @click.option("--kubeconfig", type=click.Path(dir_okay=False, path_type=Path), help="Which cluster, and as whom.")
 @click.option("--context", default="", help="A context of the kubeconfig.  [default: the current one]")
+@click.option(
+    "--join-token",
+    default="",
+    envvar="FAIRLEAD_JOIN_TOKEN",
+    metavar="TOKEN",
+    help="A bootstrap token, by which the node asks the cluster of the kubeconfig for a certificate of its own at its "
+    "first start; who the kubeconfig is of does not count then.",
+)
 @click.option("--node-name", default="", help="What the node is called.  [default: the host's name]")
 @click.option("--node-ip", default="", help="The node's address.  [default: that of the default route]")
 @click.option("--config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A KubeletConfiguration.")
@@ -98,6 +107,7 @@ _root_option = click.option(
 def run(
     kubeconfig: Path | None,
     context: str,
+    join_token: str,
     node_name: str,
     node_ip: str,
     config: Path | None,
@@ -113,8 +123,8 @@ def run(
 ) -> None:
     """Run the pods that a cluster gives this machine, as containers. It takes root, but with --runtime process.
 
-    The kubeconfig must be that of the node: user system:node:NAME, group system:nodes. Stopping the agent stops no
-    container; started again, it goes on with those that it finds. fairlead node reset removes them.
+    The kubeconfig must be that of the node: user system:node:NAME, group system:nodes; or say --join-token. Stopping
+    the agent stops no container; started again, it goes on with those that it finds. fairlead node reset removes them.
 
     \b
     Example:
@@ -122,12 +132,15 @@ def run(
       fairlead kubeconfig --user system:fairlead:network > network.kubeconfig
       fairlead node run --kubeconfig node.kubeconfig --network-kubeconfig network.kubeconfig
       fairlead node run --kubeconfig node.kubeconfig --runtime cri --cluster-network none
+      fairlead node run --kubeconfig cluster.kubeconfig --join-token 07401b.f395accd246ae52d --cluster-network none
     """
     log_lines.configure(logging.WARNING)
     with parsing():
         kind = RuntimeKind(runtime)
         check_user(kind)
         access = access_of(kubeconfig, context)
+        if join_token and TOKEN.fullmatch(join_token) is None:
+            raise WrongUsage("--join-token: a bootstrap token is [a-z0-9]{6}.[a-z0-9]{16}")
         name = node_name or socket.gethostname().lower()
         if faults := dns1123_subdomain(name):
             raise WrongUsage(f"--node-name {name}: {faults[0]}")
@@ -154,7 +167,10 @@ def run(
             with held(settings.root):
                 if kind is RuntimeKind.PROCESS:
                     enter_user_namespace(settings.root)
-                run_loop(_be(access, settings, others, kind))
+                if join_token:
+                    run_loop(_join(access, join_token, settings, others, kind))
+                else:
+                    run_loop(_be(access, settings, others, kind))
         except StartupError as refusal:
             raise refused(refusal) from None
         except (InUse, NoCgroups, RuntimeFailure) as problem:
@@ -201,7 +217,32 @@ async def _api_of(access: Access | None, name: str) -> AsyncIterator[HttpApi | N
         yield api
 
 
-async def _be(access: Access, settings: AgentSettings, others: _Others, kind: RuntimeKind) -> None:
+async def _join(access: Access, token: str, settings: AgentSettings, others: _Others, kind: RuntimeKind) -> None:
+    """Be a node by a certificate that the cluster gives who shows the token."""
+    from fairlead.agent.certificates.joining import joined, renewed  # with what reads certificates: 8 MB
+    from fairlead.agent.certificates.requests import NoCertificate
+
+    name, file, found = settings.identity.name, settings.root / "pki" / "kubelet-client.pem", list[Access]()
+
+    async def ask() -> None:
+        found.append(await joined(access, token, name, file))
+
+    try:
+        await serve(ask, None)
+    except NoCertificate as refusal:
+        raise Failure(f"{access.server} gives node {name} no certificate: {refusal}") from None
+    if found:  # it was not told to stop before
+        await _be(found[0], settings, others, kind, lambda api: renewed(api, found[0], name, file))
+
+
+async def _be(
+    access: Access,
+    settings: AgentSettings,
+    others: _Others,
+    kind: RuntimeKind,
+    renew: Callable[[HttpApi], Coroutine[Any, Any, None]] | None = None,
+) -> None:
+    """Be that node until told to stop; `renew` keeps its certificate good meanwhile."""
     async with (
         HttpApi(access, user_agent="fairlead-node") as api,
         _api_of(others.network, "fairlead-network") as network_api,
@@ -210,11 +251,15 @@ async def _be(access: Access, settings: AgentSettings, others: _Others, kind: Ru
         chosen = _networking(kind, settings, others.network_kind, network_api)
         cgroups = ProcessGroups(settings.root) if kind is RuntimeKind.PROCESS else None
         agent = NodeAgent(api, settings, _runtimes(kind, settings.root), chosen, storage_api, cgroups)
-        said = asyncio.create_task(_say(agent, settings, access))
+        agent.be_spared()
+        beside = [asyncio.create_task(_say(agent, settings, access))]
+        if renew is not None:
+            beside.append(asyncio.create_task(renew(api)))
         try:
             await serve(agent.run, None)
         finally:
-            said.cancel()
+            for task in beside:
+                task.cancel()
     if kind is RuntimeKind.PROCESS and agent.is_empty:
         user_namespace.end(settings.root)
     if kept := agent.running_containers:

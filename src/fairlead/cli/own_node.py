@@ -21,6 +21,7 @@ from typing import Any, Final, TypeVar
 import click
 import yaml
 
+from fairlead.agent.cgroups.hierarchies import hierarchies
 from fairlead.agent.choices import ClusterNetwork, RuntimeKind
 from fairlead.agent.machine import host_address
 from fairlead.agent.network.settings import DNS_ADDRESS
@@ -148,7 +149,7 @@ async def prepared_agent(node: OwnNode | None) -> AsyncIterator[Process | None]:
 async def running_node(
     running: Cluster, node: OwnNode | None, process: Process | None, data_dir: Path | None
 ) -> AsyncIterator[str]:
-    """The node while the block runs, once the cluster knows of it; yields its name, or nothing without one."""
+    """The node while the block runs, once the cluster knows of it; yields how it is called, or nothing without one."""
     if node is None or process is None:
         yield ""
         return
@@ -163,10 +164,16 @@ async def running_node(
             raise Failure(f"the node agent ended with {await process.wait()}; what it said stands above")
         watching = asyncio.create_task(_watch(process, running))
         try:
-            yield name
+            yield f"{name}{_said_of_cgroups(node)}"
         finally:
             watching.cancel()
             await _stop(process)  # while there is a cluster to be told
+
+
+def _said_of_cgroups(node: OwnNode) -> str:
+    """A kubelet of today refuses version 1 unless it is told not to."""
+    has_cgroups = node.runtime is not RuntimeKind.PROCESS
+    return " (cgroup v1: failCgroupV1 is false)" if has_cgroups and hierarchies().version == 1 else ""
 
 
 async def serve_names(api: Api) -> None:

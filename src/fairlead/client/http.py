@@ -38,11 +38,12 @@ from fairlead.api.verbs import (
 )
 from fairlead.client.kubeconfig import Access, read_token
 from fairlead.client.metrics import RestClientMetrics
-from fairlead.client.tls import tls_of
+from fairlead.client.tls import show, tls_of
 from fairlead.client.unreachable import Unreachable
 from fairlead.golang.json import UNREADABLE
 from fairlead.runtime import rng
 from fairlead.runtime.clock import monotonic, stopwatch
+from fairlead.runtime.identity import Identity
 
 #: How many objects one page of a list has; client-go's reflector asks for as many.
 PAGE: Final = 500
@@ -136,6 +137,11 @@ class HttpApi:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._session.close()
+
+    def show(self, identity: Identity) -> None:
+        """Be who shows this certificate, on connections that are opened from now on."""
+        if self._tls is not None:
+            show(self._tls, identity.certificate, identity.key)
 
     async def get(self, resource: Resource, name: str, namespace: str = "", subresource: str = "") -> Encoded:
         return Encoded(await self._ask("GET", resource.path(name, namespace, subresource)))

@@ -30,6 +30,7 @@ BACKDATE_SECONDS: Final = 300.0
 _UID: Final = ObjectIdentifier("1.3.6.1.4.1.57683.2")
 
 SERVER_USAGES: Final = ("digital signature", "server auth")
+CLIENT_USAGES: Final = ("digital signature", "client auth")
 
 #: What a key may be used for, as CertificateSigningRequests spell it, and the argument of `x509.KeyUsage`.
 _KEY_USAGES: Final = {
@@ -133,12 +134,12 @@ class Authority:
         return Identity(self.sign(_subject_of(user), key.public_key(), SERVER_USAGES, seconds, names), key_pem(key))
 
 
-def server_request(user: User, hosts: Iterable[str], key: ec.EllipticCurvePrivateKey) -> bytes:
-    """What is asked of an authority (PEM) for a certificate as `certify_server` makes it."""
-    names = x509.SubjectAlternativeName([_host(host) for host in hosts])
+def signing_request(user: User, key: ec.EllipticCurvePrivateKey, hosts: Sequence[str] = ()) -> bytes:
+    """What is asked of an authority (PEM) for a certificate of this user, or of who serves at these hosts."""
     builder = x509.CertificateSigningRequestBuilder().subject_name(_subject_of(user))
-    request = builder.add_extension(names, critical=False).sign(key, hashes.SHA256())
-    return request.public_bytes(serialization.Encoding.PEM)
+    if hosts:
+        builder = builder.add_extension(x509.SubjectAlternativeName([_host(host) for host in hosts]), critical=False)
+    return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
 
 def _host(text: str) -> x509.GeneralName:

@@ -72,6 +72,16 @@ def hierarchies(mountinfo: Iterable[str] | None = None) -> Hierarchies:
     return _checked(Hierarchies(1, v1, tuple(named), unified))
 
 
+def own_cgroup(version: int, lines: Iterable[str] | None = None) -> str:
+    """That of this process; "" if it has several: on version 1 cpu and memory may differ, and none has both."""
+    text = Path("/proc/self/cgroup").read_text().splitlines() if lines is None else lines
+    paths = {names: path for _, names, path in (line.split(":", 2) for line in text)}
+    if version == 2:
+        return paths.get("", "")
+    of = {controller: path for names, path in paths.items() for controller in names.split(",")}
+    return of.get("memory", "") if of.get("memory") == of.get("cpu") == of.get("cpuacct") else ""
+
+
 def _checked(found: Hierarchies) -> Hierarchies:
     if missing := [name for name in NEEDED if name not in found.controllers]:
         raise NoCgroups(f"this machine has no cgroup controller {' and no '.join(missing)}")

@@ -162,7 +162,7 @@ class Measurer:
     def _system_containers(self, at: float) -> list[ContainerMeasurements]:
         cgroups, found = self._place.cgroups, []
         for name, cgroup in self._system.items():
-            if (usage := usage_of(cgroups, cgroup)) is not None:
+            if cgroup and (usage := usage_of(cgroups, cgroup)) is not None:
                 cpu = self._cpu(cgroup, usage.cpu_nanoseconds, at)
                 memory = memory_measurements(usage, memory_limit(cgroups, cgroup))
                 used = disks(cgroups, cgroup)

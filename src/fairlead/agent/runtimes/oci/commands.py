@@ -13,6 +13,9 @@ from fairlead.agent.runtimes.base import CannotStart, Executed, RuntimeFailure
 
 #: How much of a command's output is kept.
 MOST_OUTPUT: Final = 1 << 20
+#: crun leaves a command the oom_score_adj of who starts it, and that is the node agent's.
+_SCORE: Final = "read score < /proc/$1/oom_score_adj && echo $score > /proc/self/oom_score_adj"
+_AS_KILLABLE_AS: Final = ("sh", "-c", f'{{ {_SCORE}; }} 2> /dev/null; shift; exec "$@"', "sh")
 #: A kubelet's exec probe without a timeout of its own still ends.
 _COMMAND_SECONDS: Final = 60.0
 
@@ -44,9 +47,10 @@ class Commands:
         """Whatever state it is in; that there is none is well."""
         await self._output(self.program, f"--root={self.state}", "delete", "--force", id_)
 
-    def exec_command(self, id_: str, argv: Sequence[str], *, has_terminal: bool = False) -> list[str]:
+    def exec_command(self, id_: str, first: int, argv: Sequence[str], *, has_terminal: bool = False) -> list[str]:
+        """`first` is the pid of the container's first process."""
         terminal = ["--tty"] if has_terminal else []
-        return [self.program, f"--root={self.state}", "exec", *terminal, id_, *argv]
+        return [*_AS_KILLABLE_AS, str(first), self.program, f"--root={self.state}", "exec", *terminal, id_, *argv]
 
     async def _output(self, *command: str) -> tuple[int, str]:
         """RuntimeFailure: the program is not there, as while another version of it is installed."""

@@ -140,4 +140,4 @@ class ConmonMaker:
         return id_ in Path(f"/proc/{pid}/cgroup").read_text()
 
     def exec_command(self, container: ContainerStatus, argv: Sequence[str], *, has_terminal: bool = False) -> list[str]:
-        return self._commands.exec_command(container.id, argv, has_terminal=has_terminal)
+        return self._commands.exec_command(container.id, container.pid, argv, has_terminal=has_terminal)

@@ -1,0 +1,1 @@
+"""Certificates that a node asks its cluster for, and keeps."""

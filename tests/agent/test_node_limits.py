@@ -1,0 +1,135 @@
+"""What a real node keeps from its pods: limits of all of them, of their classes and of daemons, and quotas."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from fairlead.agent import agent as agents
+from fairlead.agent.cgroups.hierarchies import hierarchies
+from fairlead.agent.cgroups.machine import Cgroups
+from fairlead.agent.cgroups.usage import memory_limit
+from fairlead.api.builtin import EVENTS
+from fairlead.api.objects import Obj
+from fairlead.node.configuration.errors import StartupError
+from tests.agent.machine import in_loop, own_cgroup, real_containers, until
+from tests.agent.oci_node import RealNode, is_running, manifest, real_node, state
+
+pytestmark = real_containers
+
+MIB = 1 << 20
+#: Holds so many MiB: tail keeps what might be the last lines.
+HOLD = "(head -c {} /dev/zero; sleep 1000) | tail"
+
+
+def _limits(node: RealNode) -> tuple[int | None, int | None]:
+    """Of Burstable and of BestEffort pods, in MiB."""
+    cgroups = Cgroups(hierarchies())
+    of = [memory_limit(cgroups, f"{node.cgroup}/kubepods/{name}") for name in ("burstable", "besteffort")]
+    burstable, best_effort = (None if limit is None else limit // MIB for limit in of)
+    return burstable, best_effort
+
+
+def _reserving(percent: int) -> Obj:
+    reserved = {"kubeReserved": {"memory": "100Mi"}, "systemReserved": {"memory": "100Mi"}}
+    return reserved | {"featureGates": {"QOSReserved": True}, "qosReserved": {"memory": f"{percent}%"}}
+
+
+@in_loop
+async def test_what_higher_classes_request_is_kept_from_lower_ones(tmp_path: Path) -> None:
+    """SC-29, S1-02 to S1-07."""
+    async with real_node(tmp_path, _reserving(50), memory_bytes=1000 * MIB) as node:
+        await until(lambda: _limits(node) == (800, 800))
+        for name in ("g1", "g2"):
+            sure = {"limits": {"cpu": "100m", "memory": "100Mi"}}
+            await node.create(manifest(name, "sleep", "1000", resources=sure))
+        await node.create(manifest("b", "sleep", "1000", resources={"requests": {"memory": "100Mi"}}))
+        await until(lambda: _limits(node) == (700, 650))
+        await node.delete("g1", grace=0)
+        await until(lambda: _limits(node) == (750, 700))
+
+
+@in_loop
+async def test_a_class_that_uses_more_than_is_left_for_it_loses_nobody(tmp_path: Path) -> None:
+    """S1-09: its limit is what it uses, and grows no further."""
+    async with real_node(tmp_path, _reserving(100), memory_bytes=400 * MIB) as node:
+        await node.create(manifest("holds", "sh", "-c", HOLD.format(60 * MIB)))
+        await node.until("holds", is_running)
+        await node.measured(lambda now: any(pod.memory.working_set >= 60 * MIB for pod in now.pods))
+        sure = {"limits": {"cpu": "100m", "memory": "180Mi"}}
+        await node.create(manifest("sure", "sleep", "1000", resources=sure))
+        await node.until("sure", is_running)
+        await until(lambda: 60 <= (_limits(node)[1] or 0) < 100)
+        assert is_running(await node.pod("holds"))
+        assert state(await node.pod("holds"))["restartCount"] == 0
+
+
+@in_loop
+async def test_all_pods_get_their_limit_as_soon_as_they_use_less(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S1-23."""
+    monkeypatch.setattr(agents, "CORRECTION_SECONDS", 0.5)
+    document: Obj = {}
+    async with real_node(tmp_path, document, memory_bytes=400 * MIB) as node:
+        await node.create(manifest("holds", "sh", "-c", HOLD.format(100 * MIB)))
+        await node.until("holds", is_running)
+        await node.measured(lambda now: any(pod.memory.working_set >= 100 * MIB for pod in now.pods))
+        await node.stop()
+        node.document["systemReserved"] = {"memory": "350Mi"}
+        await node.start()
+
+        async def told() -> list[str]:
+            events = [event.obj() for event in (await node.api.list(EVENTS, "default")).items]
+            return [
+                each["reason"] for each in events if each["message"].startswith("Failed to update Node Allocatable")
+            ]
+
+        while "FailedNodeAllocatableEnforcement" not in await told():  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+        assert state(await node.pod("holds"))["restartCount"] == 0
+        await node.delete("holds", grace=0)
+        pods = f"{node.cgroup}/kubepods"
+        await until(lambda: memory_limit(Cgroups(hierarchies()), pods) == 50 * MIB)
+
+
+@in_loop
+async def test_daemons_get_what_is_reserved_in_a_cgroup_that_has_to_be_there(tmp_path: Path) -> None:
+    """SC-31 case 5, S1-21."""
+    cgroups = Cgroups(hierarchies())
+    with own_cgroup(cgroups) as daemons:
+        enforced = {"enforceNodeAllocatable": ["pods", "system-reserved"], "systemReservedCgroup": daemons}
+        document = enforced | {"systemReserved": {"memory": "64Mi"}}
+        with pytest.raises(StartupError, match="could not read controllers for cgroup"):
+            async with real_node(tmp_path / "missing", document) as node:
+                await node.measured(lambda _: False)
+        assert not cgroups.exists(daemons)
+        cgroups.ensure(daemons, {})
+        async with real_node(tmp_path / "there", document):
+            await until(lambda: memory_limit(cgroups, daemons) == 64 * MIB)
+
+
+@in_loop
+async def test_the_agent_is_measured_in_the_cgroup_that_is_named(tmp_path: Path) -> None:
+    """S1-27."""
+    cgroups = Cgroups(hierarchies())
+    with own_cgroup(cgroups) as own:
+        cgroups.ensure(own, {})
+        async with real_node(tmp_path, {"kubeletCgroups": own}) as node:
+            await node.create(manifest("p", "sleep", "1000"))
+            await node.until("p", is_running)
+            wanted = {"kubelet", "runtime", "pods"}
+            await node.measured(lambda now: {each.name for each in now.system_containers} == wanted)
+
+
+@in_loop
+async def test_a_node_that_enforces_no_quota_leaves_its_pods_the_cpu(tmp_path: Path) -> None:
+    """SC-16 (c), S0-61."""
+    async with real_node(tmp_path, {"cpuCFSQuota": False}) as node:
+        busy = manifest("busy", "sh", "-c", "while true; do true; done", resources={"limits": {"cpu": "100m"}})
+        await node.create(busy)
+        await node.until("busy", is_running)
+        uses = await node.measured(lambda now: any((pod.cpu.usage_nano_cores or 0) > 300_000_000 for pod in now.pods))
+        assert uses.pods[0].containers[0].cpu.throttled_periods in (None, 0)
