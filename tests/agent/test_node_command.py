@@ -286,7 +286,7 @@ def test_pods_live_on_while_there_is_no_api_server_and_tell_of_it_afterwards(
         eventually(lambda: _processes_of_pods(ground) - first)  # restarted, without asking anybody
         with fairlead_up(ground.folder / "data", "--nodes", "0", *port) as up:
             shown = "jsonpath={range .items[*]}{.status.phase} {.status.containerStatuses[0].restartCount},{end}"
-            command = [kubectl_path, "--kubeconfig", up.kubeconfig, "get", "pods", "-o", shown]
+            command = [str(kubectl_path), "--kubeconfig", str(up.kubeconfig), "get", "pods", "-o", shown]
             wanted = "Succeeded 0,Running 1,"
             eventually(lambda: subprocess.run(command, capture_output=True, text=True).stdout == wanted, 30)
             assert agent.poll() is None
