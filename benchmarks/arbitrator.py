@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 from gmpy2 import mpq
+from msgspec.structs import replace
 
 from benchmarks import cycle
 from fairlead.fairshare.claims import Claim

@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
-from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from pathlib import Path
 from socket import gethostname
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from fairlead.agent.local_path.storage_class import DEFAULT_CLASS as LOCAL_CLASS
 from fairlead.agent.local_path.storage_class import RULES as LOCAL_PATH_RULES
@@ -110,8 +111,7 @@ _NODES_KEPT = 1 << 14
 _PATIENCE_SECONDS = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(msgspec.Struct, frozen=True):
     """What `fairlead up` can be told."""
 
     data_dir: Path | None = None  # None: keep everything in memory
@@ -138,20 +138,19 @@ class Settings:
     overused_namespaces: frozenset[str] = frozenset()  # what nodes do to their pods; takes an arbitrator
     has_local_storage: bool = False  # claims that name no class get folders of real nodes, not simulated volumes
     assumed_sources: frozenset[str] = frozenset()  # ConfigMap, Secret: what pods need of these is there
-    configurations: NodeConfigurations = field(default_factory=NodeConfigurations)  # of the simulated nodes
+    configurations: NodeConfigurations = msgspec.field(default_factory=NodeConfigurations)  # of the simulated nodes
 
 
-@dataclass(slots=True)
-class Cluster:
+class Cluster(msgspec.Struct):
     """A running cluster."""
 
     server: Server
     address: str = ""
     http_address: str = ""
     kubeconfig: Path | None = None
-    progress: Progress = field(default_factory=lambda: Progress(is_ready=False))
+    progress: Progress = msgspec.field(default_factory=lambda: Progress(is_ready=False))
     authority: Authority | None = None  # none where nobody listens
-    failure: asyncio.Future[None] = field(default_factory=asyncio.Future)
+    failure: asyncio.Future[None] = msgspec.field(default_factory=asyncio.Future)
 
     @property
     def registry(self) -> Registry:

@@ -9,10 +9,10 @@ import resource
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from fairlead.agent import linux
 from fairlead.agent.cgroups.usage import CgroupUsage, usage_of

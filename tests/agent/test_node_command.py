@@ -9,13 +9,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 import pytest
 import yaml
 from click.testing import CliRunner
+from msgspec.structs import replace
 
 from fairlead.agent import linux
 from fairlead.agent.cgroups.hierarchies import hierarchies

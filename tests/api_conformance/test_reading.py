@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from fairlead.api.builtin import CONFIG_MAPS, DEPLOYMENTS, EVENTS, EVENTS_K8S_IO, NAMESPACES, PODS
 from fairlead.api.errors import ApiError, BadRequest, Expired, Invalid, NotFound, ServerTimeout

@@ -6,7 +6,6 @@ import base64
 import socket
 import ssl
 import sys
-from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -14,6 +13,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509.oid import NameOID
+from msgspec.structs import replace
 
 from fairlead.api.objects import Obj
 from fairlead.api.users import User

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from gmpy2 import mpq
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from fairlead.fairshare.claims import Amount
 from fairlead.fairshare.grants import Holding, granted
@@ -14,7 +13,9 @@ from tests.fairshare.generated import NAMES, ROUNDING, often, weights
 
 amounts = st.one_of(st.integers(0, 12), st.integers(0, 1 << 44), st.fractions(0, 12, max_denominator=6))
 holdings = st.dictionaries(
-    st.sampled_from(NAMES), st.builds(Holding, amounts, amounts, st.one_of(st.just(0), weights)), min_size=1
+    st.sampled_from(NAMES),
+    st.tuples(amounts, amounts, st.one_of(st.just(0), weights)).map(lambda parts: Holding(*parts)),
+    min_size=1,
 )
 
 

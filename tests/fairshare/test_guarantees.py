@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import pytest
 from gmpy2 import mpq
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from fairlead.fairshare.claims import Claim, Model, Share, Surplus
 from fairlead.fairshare.shares import shares

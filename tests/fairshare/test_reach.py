@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from fairlead.fairshare.claims import Amount, Claim, Model, Share, Surplus
 from fairlead.fairshare.shares import reach, shares

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 
+import msgspec
 from gmpy2 import mpq
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from fairlead.fairshare.claims import dominant
 from fairlead.fairshare.grants import ConsumerQueue, Holding, granted, startable
@@ -16,8 +17,7 @@ from tests.fairshare.generated import NAMES, RESOURCES, often, weights
 Amounts = Mapping[str, int]
 
 
-@dataclass(frozen=True)
-class Scene:
+class Scene(msgspec.Struct, frozen=True):
     """Consumers that hold something and want more, at one moment."""
 
     queues: tuple[ConsumerQueue, ...]

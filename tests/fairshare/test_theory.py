@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from gmpy2 import mpq
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from fairlead.fairshare.claims import Amount, Model, Share, Surplus
 from fairlead.fairshare.shares import shares

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
+import msgspec
 import pytest
 from gmpy2 import mpq
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from fairlead.fairshare.claims import dominant
 from fairlead.fairshare.victims import Budget, VictimCandidate, VictimChoice, choose_victims
@@ -17,8 +18,7 @@ from tests.fairshare.generated import NAMES, RESOURCES, often
 from tests.fairshare.plain_victims import plainly_chosen
 
 
-@dataclass(frozen=True)
-class Overuse:
+class Overuse(msgspec.Struct, frozen=True):
     """A consumer that may have too much."""
 
     pods: tuple[VictimCandidate, ...]

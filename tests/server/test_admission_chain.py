@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from fairlead.client.kubeconfig import Access, render
 from fairlead.server.admission import chain

@@ -6,11 +6,12 @@ import json
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
 import pytest
+from msgspec.structs import replace
 
 from fairlead.api.builtin import CONFIG_MAPS
 from fairlead.api.users import MASTERS, User

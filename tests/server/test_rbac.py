@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import tracemalloc
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from fairlead.api.builtin import CONFIG_MAPS, PODS, SECRETS
 from fairlead.api.errors import Forbidden, Invalid, NotFound

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from fairlead.api.builtin import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, SECRETS
 from fairlead.api.encoded import Encoded

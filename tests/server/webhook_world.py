@@ -7,7 +7,6 @@ import json
 import ssl
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,6 +16,7 @@ from typing import Any, Self
 import pytest
 from aiohttp import web
 from cryptography import x509
+from msgspec.structs import replace
 
 from fairlead.api import builtin
 from fairlead.api.encoded import Encoded

@@ -12,9 +12,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec.structs import replace
 
 from fairlead.agent.cgroups.hierarchies import hierarchies, own_cgroup
 from fairlead.agent.cgroups.machine import Cgroups
@@ -97,12 +99,11 @@ _STARTING: Final = NodeEvent("Normal", "Starting", "Starting kubelet.")
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentSettings:
+class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     identity: NodeIdentity
     root: Path
     #: A KubeletConfiguration, and a kubelet's flags, which win over it.
-    document: Obj = field(default_factory=dict)
+    document: Obj = msgspec.field(default_factory=dict)
     flags: Sequence[str] = ()
     #: The cgroup that is the machine: with a memory limit of its own, a node that leaves the rest of the machine alone.
     within: str = ROOT

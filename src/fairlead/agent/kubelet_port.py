@@ -6,16 +6,16 @@ With `serverTLSBootstrap` and no files the node asks the cluster for a certifica
 from __future__ import annotations
 
 import socket
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from fairlead.node.configuration.settings import KubeletConfiguration
 from fairlead.runtime.http.listener import reserve
 from fairlead.runtime.identity import Identity
 
 
-@dataclass(frozen=True, slots=True)
-class Serving:
+class Serving(msgspec.Struct, frozen=True):
     sock: socket.socket
     #: None: the cluster is asked.
     identity: Identity | None

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -39,13 +38,12 @@ _UNKNOWN: Final = "Unknown"
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeIdentity:
+class NodeIdentity(msgspec.Struct, frozen=True, kw_only=True):
     """What a node is registered as."""
 
     name: str
     ip: str
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     taints: Sequence[Obj] = ()
     #: Without this, somebody else makes the node, and this agent waits for it.
     is_registering: bool = True

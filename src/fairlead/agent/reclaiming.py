@@ -12,7 +12,8 @@ import asyncio
 import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+
+import msgspec
 
 from fairlead.agent.images_seam import InvalidName
 from fairlead.agent.pods.place import Place
@@ -24,8 +25,7 @@ from fairlead.node.eviction.reclaim import Reclaim
 from fairlead.runtime.clock import monotonic
 
 
-@dataclass(slots=True)
-class _Seen:
+class _Seen(msgspec.Struct):
     """An image, by when it was noticed first, and used last; on the loop's clock."""
 
     noticed_at: float

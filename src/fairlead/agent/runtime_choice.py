@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
+
+import msgspec
 
 from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.images_seam import Images
@@ -21,8 +22,7 @@ from fairlead.agent.runtimes.process.process_groups import ProcessGroups
 ENDPOINT: Final = "cri-endpoint"
 
 
-@dataclass(frozen=True, slots=True)
-class Ground:
+class Ground(msgspec.Struct, frozen=True):
     """What a runtime stands on."""
 
     #: The folder of the agent.

@@ -6,7 +6,6 @@ Source: pkg/scheduler/framework/plugins/volumerestrictions.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import msgspec
 
@@ -58,8 +57,7 @@ class DiskVolume(WrittenView):
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Disk:
+class Disk(msgspec.Struct, frozen=True):
     """Two that have a name in common are one disk."""
 
     names: tuple[DiskName, ...]

@@ -27,14 +27,14 @@ Texts are those of k8s.io/apimachinery/pkg/api/errors (1.36); clients match on `
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Self
+
+import msgspec
 
 from fairlead.api.objects import Obj
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(msgspec.Struct, frozen=True):
     """One reason inside a refusal: a machine-readable word, a text, and the field it is about."""
 
     reason: str

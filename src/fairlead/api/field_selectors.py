@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from fairlead.api.selectors import SelectorError
 from fairlead.caches import bounded_cache
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(msgspec.Struct, frozen=True):
     field: str
     value: str
     is_negated: bool = False
@@ -26,8 +26,7 @@ class Term:
         return f"{self.field}{'!=' if self.is_negated else '='}{escape(self.value)}"
 
 
-@dataclass(frozen=True, slots=True)
-class FieldSelector:
+class FieldSelector(msgspec.Struct, frozen=True):
     terms: tuple[Term, ...] = ()
 
     @property

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from fairlead.api.scheduling import Container
 
 EVERY_IP = "0.0.0.0"
 
 
-@dataclass(frozen=True, slots=True)
-class HostPort:
+class HostPort(msgspec.Struct, frozen=True):
     ip: str
     protocol: str
     port: int

@@ -6,9 +6,10 @@ Source: pkg/apis/core/validation/validation.go (`ValidatePodLogOptions`) (1.36).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
+
+import msgspec
 
 from fairlead.api.errors import BadRequest
 from fairlead.api.fields import Errors
@@ -18,8 +19,7 @@ ALL: Final = "All"
 _STREAMS: Final = (ALL, "Stderr", "Stdout")
 
 
-@dataclass(frozen=True, slots=True)
-class PodLogOptions:
+class PodLogOptions(msgspec.Struct, frozen=True):
     follow: bool = False
     previous: bool = False
     timestamps: bool = False

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import msgspec
+
 #: The verbs of an ordinary kind, in the order in which discovery lists them.
 STANDARD_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 
-@dataclass(frozen=True, slots=True)
-class Subresource:
+class Subresource(msgspec.Struct, frozen=True):
     """`pods/binding`: a path below an object, with a kind and verbs of its own."""
 
     name: str

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
+import msgspec
+
 from fairlead.api import names
 from fairlead.api.errors import BadRequest
 from fairlead.api.fields import Errors, Word, quoted
@@ -54,8 +56,7 @@ _MEANING: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
+class Requirement(msgspec.Struct, frozen=True):
     """One condition on one label. Only `requirement()` and trusted callers make them: nothing is checked here."""
 
     key: str

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from fairlead.api import names
 
@@ -24,8 +26,7 @@ _ACCOUNT_PREFIX: Final = "system:serviceaccount:"
 _NODE_PREFIX: Final = "system:node:"
 
 
-@dataclass(frozen=True, slots=True)
-class User:
+class User(msgspec.Struct, frozen=True):
     """Who asks. `extra` is sorted by key, so that users who are the same are equal."""
 
     name: str
@@ -44,8 +45,7 @@ def authenticated(user: User) -> User:
     return user if AUTHENTICATED in user.groups else replace(user, groups=(*user.groups, AUTHENTICATED))
 
 
-@dataclass(frozen=True, slots=True)
-class AccountName:
+class AccountName(msgspec.Struct, frozen=True):
     """A service account, by namespace and name."""
 
     namespace: str

@@ -7,7 +7,6 @@ written against it alone; that is what makes "runs against a real cluster" true 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -46,8 +45,7 @@ class WatchEvent(msgspec.Struct, frozen=True):  # as a dataclass it would take t
     object: Encoded
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(msgspec.Struct, frozen=True):
     """One page of a collection, as of one resourceVersion."""
 
     items: list[Encoded]
@@ -56,8 +54,7 @@ class Listing:
     remaining: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ListQuery:
+class ListQuery(msgspec.Struct, frozen=True):
     """Which objects of a collection, and as of when. Selectors are in their text form."""
 
     labels: str = ""
@@ -68,8 +65,7 @@ class ListQuery:
     continue_token: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class WatchQuery:
+class WatchQuery(msgspec.Struct, frozen=True):
     labels: str = ""
     fields: str = ""
     resource_version: str = ""
@@ -79,8 +75,7 @@ class WatchQuery:
     timeout_seconds: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class WriteOptions:
+class WriteOptions(msgspec.Struct, frozen=True):
     """What a client may say beside the object itself."""
 
     dry_run: bool = False
@@ -98,8 +93,7 @@ class WriteOptions:
         return body
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteOptions:
+class DeleteOptions(msgspec.Struct, frozen=True):
     grace_period_seconds: int | None = None
     propagation_policy: str | None = None  # Orphan | Background | Foreground
     precondition_uid: str | None = None

@@ -7,10 +7,10 @@ that was allowed to start counts as started at once, so that the same room is no
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from fairlead.api.meta import ObjectMeta
 from fairlead.api.nodes import Node
@@ -27,15 +27,14 @@ RequestVector: TypeAlias = tuple[tuple[str, int], ...]
 _NOT_SHARED: Final = frozenset({"pods"})
 
 
-@dataclass(slots=True)
-class NamespaceAccount:
+class NamespaceAccount(msgspec.Struct):
     """One namespace: by request vector, how many pods there are, how many hold a node, and how many of those are
     leaving.
     """
 
-    asked: dict[RequestVector, int] = field(default_factory=dict)
-    held: dict[RequestVector, int] = field(default_factory=dict)
-    leaving: dict[RequestVector, int] = field(default_factory=dict)
+    asked: dict[RequestVector, int] = msgspec.field(default_factory=dict)
+    held: dict[RequestVector, int] = msgspec.field(default_factory=dict)
+    leaving: dict[RequestVector, int] = msgspec.field(default_factory=dict)
 
     def waiting(self) -> dict[RequestVector, int]:
         """How many pods of each vector have no node yet."""
@@ -46,8 +45,7 @@ class NamespaceAccount:
 _EMPTY: Final = NamespaceAccount()
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(msgspec.Struct, frozen=True):
     """How a pod is counted."""
 
     namespace: str

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from fairlead.api.fields import Errors
 from fairlead.api.names import qualified_name
@@ -24,8 +25,7 @@ _PERCENTAGE: Final = re.compile(r"[+-]?\d+(\.\d+)?%").fullmatch
 _NOT_SHARED: Final = "pods"
 
 
-@dataclass(frozen=True, slots=True)
-class Amount:
+class Amount(msgspec.Struct, frozen=True):
     """One amount of a `hard`, `reserved` or `deserved` map."""
 
     #: Its field path, and the value as written.

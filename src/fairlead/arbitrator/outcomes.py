@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
+import msgspec
 from gmpy2 import mpq
 
 from fairlead.api.objects import Obj
@@ -15,8 +15,7 @@ from fairlead.fairshare.claims import dominant
 Amounts = Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class ShareOutcome:
+class ShareOutcome(msgspec.Struct, frozen=True):
     """The outcome of a namespace, or of a group."""
 
     request: Amounts
@@ -24,8 +23,8 @@ class ShareOutcome:
     used: Amounts
     #: The part of `used` that is not leaving.
     staying: Amounts
-    granted: Amounts = field(default_factory=dict)
-    reserved: Amounts = field(default_factory=dict)
+    granted: Amounts = msgspec.field(default_factory=dict)
+    reserved: Amounts = msgspec.field(default_factory=dict)
     dominant_share: str = ""
     #: The same without the weight.
     cluster_share: str = ""
@@ -52,8 +51,7 @@ class ShareOutcome:
         return {name: amount - fair.get(name, 0) for name, amount in self.staying.items() if amount > fair.get(name, 0)}
 
 
-@dataclass(frozen=True, slots=True)
-class Division:
+class Division(msgspec.Struct, frozen=True):
     """What a cycle decides for all namespaces and groups."""
 
     capacity: Amounts

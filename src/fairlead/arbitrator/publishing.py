@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -30,8 +29,7 @@ from fairlead.client.informer import Informer
 from fairlead.runtime import clock
 
 
-@dataclass(frozen=True, slots=True)
-class EvictionNotice:
+class EvictionNotice(msgspec.Struct, frozen=True):
     """Which pods of a namespace will be evicted, when, and for whom."""
 
     #: Of each victim, by uid.
@@ -60,8 +58,7 @@ class EvictionNotice:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class AllocationReport:
+class AllocationReport(msgspec.Struct, frozen=True):
     """What the Allocation of one namespace shows."""
 
     consumer: Consumer

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final, Protocol, TypeAlias
 
@@ -48,33 +47,31 @@ class FitChecker(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class NamespaceReclaim:
+class NamespaceReclaim(msgspec.Struct):
     """What is taken back from one namespace."""
 
-    victims: list[Pod] = field(default_factory=list)
+    victims: list[Pod] = msgspec.field(default_factory=list)
     #: The pods, `namespace/name`, that could start then.
-    beneficiaries: list[str] = field(default_factory=list)
+    beneficiaries: list[str] = msgspec.field(default_factory=list)
 
 
-@dataclass(slots=True)
-class ReclaimPlan:
+class ReclaimPlan(msgspec.Struct):
     """What one cycle wants to evict, and why it cannot evict more. All maps are by namespace unless they say
     otherwise.
     """
 
-    reclaims: dict[str, NamespaceReclaim] = field(default_factory=dict)
+    reclaims: dict[str, NamespaceReclaim] = msgspec.field(default_factory=dict)
     #: Why nothing can be taken back although a pod waits for it: reason and message.
-    blocked: dict[str, tuple[str, str]] = field(default_factory=dict)
+    blocked: dict[str, tuple[str, str]] = msgspec.field(default_factory=dict)
     #: How many pods fit on no node whatever is evicted. What they deserve is lent to other namespaces meanwhile.
-    stuck: dict[str, dict[RequestVector, int]] = field(default_factory=dict)
+    stuck: dict[str, dict[RequestVector, int]] = msgspec.field(default_factory=dict)
     #: The equivalence classes of those pods; those that were looked at longest ago first.
     stuck_classes: tuple[EquivalenceClass, ...] = ()
 
     #: By the victim's uid: the pod that it is evicted for, and how many victims that pod needs in all.
-    for_whom: dict[str, tuple[Pod, int]] = field(default_factory=dict)
+    for_whom: dict[str, tuple[Pod, int]] = msgspec.field(default_factory=dict)
     #: Where the reclaimed room went to others: the beneficiary's key, and the uids of pods that lost theirs with it.
-    futile: dict[str, tuple[str, list[str]]] = field(default_factory=dict)
+    futile: dict[str, tuple[str, list[str]]] = msgspec.field(default_factory=dict)
     #: Whether the plan may change as time passes, without an event. (`Trials` knows when back-offs end.)
     is_early: bool = False
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from fairlead.api.budgets import PodDisruptionBudget
 from fairlead.api.pods import MIRROR
@@ -24,8 +26,7 @@ from fairlead.runtime import clock
 Unit = list[Pod]
 
 
-@dataclass(frozen=True, slots=True)
-class ReclaimInputs:
+class ReclaimInputs(msgspec.Struct, frozen=True):
     """What a reclaim plan is made from: the division of this cycle, and lookups into the informers' caches."""
 
     division: Division

@@ -8,7 +8,7 @@ nodes removed since (S2-48), and the Consumer must still be editable then.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, TypeVar
 
@@ -68,12 +68,11 @@ class ReviewContext:
         return total
 
 
-@dataclass(frozen=True, slots=True)
-class Review:
+class Review(msgspec.Struct, frozen=True):
     """The findings of one review."""
 
-    errors: Errors = field(default_factory=Errors)
-    warnings: list[str] = field(default_factory=list)
+    errors: Errors = msgspec.field(default_factory=Errors)
+    warnings: list[str] = msgspec.field(default_factory=list)
 
 
 def review(obj: Obj, old: Obj | None, context: ReviewContext) -> Review:

@@ -14,9 +14,10 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
+
+import msgspec
 
 from fairlead.arbitrator import extender, webhooks
 from fairlead.arbitrator.grant_table import GrantTable
@@ -50,8 +51,7 @@ _NOT_YET: Final = Reply(b"not leading, or not yet informed", 503)
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class ListenAddress:
+class ListenAddress(msgspec.Struct, frozen=True):
     """Where to listen."""
 
     host: str
@@ -75,8 +75,7 @@ class ListenAddress:
             return False
 
 
-@dataclass(frozen=True, slots=True)
-class Tls:
+class Tls(msgspec.Struct, frozen=True):
     """The files of a TLS listener."""
 
     certificate: Path
@@ -113,8 +112,7 @@ class Tls:
         return [path.stat().st_mtime_ns for path in (self.certificate, self.private_key, self.client_ca) if path]
 
 
-@dataclass(slots=True)
-class ListenerState:
+class ListenerState(msgspec.Struct):
     """What the listener answers from. Until a part is there, requests that need it get 503."""
 
     metrics: MetricsRegistry

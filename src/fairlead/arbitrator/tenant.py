@@ -12,8 +12,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from fairlead.api.errors import ApiError
 from fairlead.api.quantity import Quantity, parse
@@ -26,8 +27,7 @@ _AGAIN_SECONDS: Final = 1.0
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(msgspec.Struct, frozen=True):
     """An eviction notice: the namespace uses more than it deserves while pods of others wait.
 
     `publishing.EvictionNotice` is the same on the arbitrator's side.

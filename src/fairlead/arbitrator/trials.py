@@ -9,8 +9,9 @@ that number.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from fairlead.api.scheduling import Pod
 from fairlead.arbitrator.accounting import RequestVector
@@ -26,8 +27,7 @@ _SETTLED_SECONDS: Final = 30.0
 HELPED, FUTILE = "helped", "futile"
 
 
-@dataclass(slots=True)
-class ReclaimBackOff:
+class ReclaimBackOff(msgspec.Struct):
     """How far reclaiming for a namespace is held back because it did not help."""
 
     #: Failures in a row; and the pod, `namespace/name`, that was not helped last.
@@ -46,8 +46,7 @@ class ReclaimBackOff:
         return {"failures": self.failures, "until": clock.timestamp(self.until), "beneficiary": self.beneficiary}
 
 
-@dataclass(slots=True)
-class _Trial:
+class _Trial(msgspec.Struct):
     namespace: str
     vector: RequestVector
     #: How many pods were to go for it, and how many have gone.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
+
+import msgspec
 
 from fairlead.cel.errors import TooCostlyError
 from fairlead.cel.types import Type
@@ -40,8 +41,7 @@ class Meter:
         return TooCostlyError("operation cancelled: actual cost limit exceeded")
 
 
-@dataclass(frozen=True, slots=True)
-class Compiled:
+class Compiled(msgspec.Struct, frozen=True):
     """A checked part of an expression."""
 
     type: Type
@@ -91,11 +91,10 @@ class Scope:
         return self._known.get(name)
 
 
-@dataclass(slots=True)
-class Findings:
+class Findings(msgspec.Struct):
     """What is wrong with an expression, in order."""
 
-    errors: list[tuple[int, str]] = field(default_factory=list)
+    errors: list[tuple[int, str]] = msgspec.field(default_factory=list)
 
     def add(self, at: int, text: str) -> None:
         self.errors.append((at, text))

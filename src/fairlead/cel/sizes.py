@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from fairlead.cel.schema import escaped
 from fairlead.cel.types import Type
 
@@ -68,8 +70,7 @@ class Place:
         return self.below.get(name, _NOWHERE)
 
 
-@dataclass(frozen=True, slots=True)
-class Entries:
+class Entries(msgspec.Struct, frozen=True):
     """The sizes of keys and values of a list or map that the expression makes."""
 
     is_list: bool
@@ -82,8 +83,7 @@ class Entries:
         return Entries(self.is_list, self.key.or_(other.key), self.value.or_(other.value))
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(msgspec.Struct, frozen=True):
     """A part of an expression: what it costs at most, and how large its value can be."""
 
     cost: int
@@ -99,8 +99,7 @@ class Part:
         return UNKNOWN if self.size is None else self.size
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(msgspec.Struct, frozen=True):
     """What a call costs at most, beside its arguments, and how large its result is if that is known."""
 
     cost: int

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
+
+import msgspec
 
 #: How deep expressions may be nested (cel-go's default).
 MOST_DEEP: Final = 250
 
 
-@dataclass(frozen=True, slots=True)
-class Literal:
+class Literal(msgspec.Struct, frozen=True):
     value: Any
     at: int
 
 
-@dataclass(frozen=True, slots=True)
-class Ident:
+class Ident(msgspec.Struct, frozen=True):
     name: str
     at: int
 
 
-@dataclass(frozen=True, slots=True)
-class Select:
+class Select(msgspec.Struct, frozen=True):
     """`operand.field`; `operand.?field` if it is optional; within `has()` a test."""
 
     operand: Node
@@ -33,8 +31,7 @@ class Select:
     is_test: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """A function of arguments, or of a target and arguments. Operators are functions with names such as `_+_`."""
 
     function: str
@@ -43,8 +40,7 @@ class Call:
     target: Node | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Logic:
+class Logic(msgspec.Struct, frozen=True):
     """`a && b && …`, or `a || b || …`."""
 
     is_and: bool
@@ -52,15 +48,13 @@ class Logic:
     at: int
 
 
-@dataclass(frozen=True, slots=True)
-class ListLiteral:
+class ListLiteral(msgspec.Struct, frozen=True):
     elements: tuple[Node, ...]
     optionals: frozenset[int]  # which of them are written `?element`
     at: int
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """`key: value` of a map, `field: value` of an object; left out if the value is `?` and none."""
 
     key: Node
@@ -69,14 +63,12 @@ class Entry:
     at: int
 
 
-@dataclass(frozen=True, slots=True)
-class MapLiteral:
+class MapLiteral(msgspec.Struct, frozen=True):
     entries: tuple[Entry, ...]
     at: int
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectLiteral:
+class ObjectLiteral(msgspec.Struct, frozen=True):
     """`Type{field: value}`. Keys are identifiers."""
 
     type_name: str
@@ -84,8 +76,7 @@ class ObjectLiteral:
     at: int
 
 
-@dataclass(frozen=True, slots=True)
-class Macro:
+class Macro(msgspec.Struct, frozen=True):
     """A macro over the elements of `target`: `all`, `map` and so on, with one variable or two."""
 
     name: str

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import msgspec
+
 from fairlead.cel.values import Duration, KeyedList, Opaque, OptionalValue, Timestamp, TypeName, Uint
 
 
@@ -33,8 +35,7 @@ class ObjectType(Type):
         return cls(name, (), (dict,), fields)
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectField:
+class ObjectField(msgspec.Struct, frozen=True):
     """A field of an object: its key in JSON, its type, and how its JSON becomes a value if it is none already."""
 
     key: str

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import total_ordering
 from typing import Any, Final
 
+import msgspec
+
 from fairlead.cel.errors import CelError
 
 INT_MIN: Final = -(1 << 63)
@@ -48,8 +50,7 @@ class Timestamp:
         return self.nanos < other.nanos
 
 
-@dataclass(frozen=True, slots=True)
-class OptionalValue:
+class OptionalValue(msgspec.Struct, frozen=True):
     """A value that may be missing."""
 
     value: Any = None
@@ -102,8 +103,7 @@ def _hashable(value: Any) -> Any:
     return (value,) if type(value) is bool else value
 
 
-@dataclass(frozen=True, slots=True)
-class TypeName:
+class TypeName(msgspec.Struct, frozen=True):
     """A type as a value, as `type(x)` gives it."""
 
     name: str
@@ -119,8 +119,7 @@ class Opaque:
         raise NotImplementedError
 
 
-@dataclass(frozen=True, slots=True)
-class _BoolKey:
+class _BoolKey(msgspec.Struct, frozen=True):
     """A bool among the keys of a map, where Python would take it for 0 or 1."""
 
     value: bool

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
+import msgspec
+from msgspec.structs import replace
 
 from fairlead.api.fields import Errors
 from fairlead.cli.failures import WrongUsage
@@ -111,8 +112,7 @@ def access_options(command: Command) -> Command:
     return command
 
 
-@dataclass(frozen=True, slots=True)
-class _Stated:
+class _Stated(msgspec.Struct, frozen=True):
     """What was said; None: nothing."""
 
     token_auth_file: Path | None = None
@@ -159,7 +159,7 @@ class _Stated:
 
     def _says(self, prefix: str) -> bool:
         """Whether something was said by an option whose name begins so."""
-        names = (name for name in self.__slots__ if name.startswith(prefix))
+        names = (name for name in self.__struct_fields__ if name.startswith(prefix))
         return any(getattr(self, name) != getattr(_UNSAID, name) for name in names)
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
+import msgspec
 
 from fairlead.api.verbs import Api
 from fairlead.arbitrator.accounting import Accounting
@@ -34,8 +34,7 @@ LEASE = "fairlead-arbitrator"
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-@dataclass(frozen=True, slots=True)
-class ListenerOptions:
+class ListenerOptions(msgspec.Struct, frozen=True):
     """The options of the listener, and of the Service that points to the leader."""
 
     address: ListenAddress

@@ -13,7 +13,6 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 from typing import Any, Final, TypeVar
@@ -50,8 +49,7 @@ class ClusterRecord(msgspec.Struct, frozen=True):
     context: str
 
 
-@dataclass(frozen=True, slots=True)
-class LocalCluster:
+class LocalCluster(msgspec.Struct, frozen=True):
     """A cluster of this machine, running or not."""
 
     data_dir: Path

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import click
 import msgspec
 
@@ -34,8 +32,7 @@ def diff(before: str, after: str, output: str) -> None:
     click.echo(document or comparison_text(run, second.kept_as))
 
 
-@dataclass(frozen=True, slots=True)
-class _Chosen:
+class _Chosen(msgspec.Struct, frozen=True):
     seed: int
     outcome: Outcome
     #: What `fairlead why --in` takes to find it.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -69,8 +68,7 @@ node.add_command(run)
 node.add_command(reset)
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
+class Planned(msgspec.Struct, frozen=True):
     configured: Configured
     plan: NodePlan
     files: CgroupTree

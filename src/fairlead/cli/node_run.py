@@ -8,11 +8,11 @@ import os
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import click
+import msgspec
 
 from fairlead.agent.agent import AgentSettings, NodeAgent
 from fairlead.agent.cgroups.hierarchies import NoCgroups
@@ -199,8 +199,7 @@ def reset(root: Path) -> None:
     click.echo(f"Removed {counted(removed.pods, 'pod')}, {counted(removed.containers, 'container')}.")
 
 
-@dataclass(frozen=True, slots=True)
-class _Others:
+class _Others(msgspec.Struct, frozen=True):
     """As whom it is known besides the node: the network reads what runs elsewhere, the provisioner makes volumes."""
 
     network_kind: ClusterNetwork

@@ -13,13 +13,14 @@ import sys
 from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, TypeVar
 
 import click
+import msgspec
 import yaml
+from msgspec.structs import replace
 
 from fairlead.agent.cgroups.hierarchies import hierarchies
 from fairlead.agent.choices import ClusterNetwork, RuntimeKind
@@ -63,8 +64,7 @@ _KUBE_DNS: Final[Obj] = {
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-@dataclass(frozen=True, slots=True)
-class OwnNode:
+class OwnNode(msgspec.Struct, frozen=True):
     runtime: RuntimeKind
     root: Path
     document: Obj

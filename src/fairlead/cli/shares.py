@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import click
@@ -31,8 +30,7 @@ from fairlead.wording import counted
 _COLUMNS = ("CONSUMER", "WEIGHT", "RESERVED", "DESERVED", "GRANTED", "USED", "SHARE", "WHY")
 
 
-@dataclass(frozen=True, slots=True)
-class ShareRow:
+class ShareRow(msgspec.Struct, frozen=True):
     """One line of the output: a group, or a namespace and its amounts of one resource."""
 
     consumer: str
@@ -75,7 +73,7 @@ def shares(kubeconfig: Path | None, context: str, resource: str, output: str) ->
     with explained():
         found = run(_rows(access, resource))
     if output == "json":
-        click.echo(msgspec.json.encode([asdict(row) for row in found]).decode())
+        click.echo(msgspec.json.encode(found).decode())
         return
     rows = [_COLUMNS, *(row.cells() for row in found)]
     widths = [max(len(row[at]) for row in rows) for at in range(len(_COLUMNS))]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -23,8 +22,7 @@ from fairlead.wording import counted
 STOPPED, STARTING, READY, SILENT = "stopped", "starting", "ready", "not answering"
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterStatus:
+class ClusterStatus(msgspec.Struct, frozen=True):
     """The state of a cluster, for the output."""
 
     cluster: LocalCluster

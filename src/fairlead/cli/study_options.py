@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
+import msgspec
+from msgspec.structs import replace
 
 from fairlead.cli.failures import WrongUsage
 from fairlead.study.changes.document import Change, Step, read_change, step_of
@@ -36,8 +37,7 @@ _SHORT_FORMS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class StudyRequest:
+class StudyRequest(msgspec.Struct, frozen=True):
     """What is to be played beside the cluster as it is."""
 
     changes: tuple[Change, ...] = ()

@@ -10,11 +10,11 @@ import sys
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 
 import click
+import msgspec
 
 from fairlead import COMPATIBILITY_VERSION, __version__
 from fairlead.api.objects import Obj
@@ -270,8 +270,7 @@ def _described(asked: int, there: int, each: str) -> str:
     return f"{counted(there, 'simulated node')}{f' ({each})' if each and there else ''}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Greeting:
+class _Greeting(msgspec.Struct, frozen=True):
     """What is printed when the cluster is ready: the size of its nodes, and the results of the imports."""
 
     each: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,8 +31,7 @@ _NODE: Final = ("node", "nodes", "no")
 _COLUMNS: Final = ("CONTAINER", "MEASURE", "USAGE", "FROM")
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(msgspec.Struct, frozen=True):
     """A pod or a node."""
 
     resource: Resource
@@ -41,8 +39,7 @@ class Target:
     namespace: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class UsageRow:
+class UsageRow(msgspec.Struct, frozen=True):
     """One line of `usage show`; node and volumes have no container."""
 
     container: str
@@ -118,7 +115,7 @@ def show(target: str, namespace: str | None, kubeconfig: Path | None, context: s
     with explained():
         rows, problems = run(_shown(access, found))
     if output == "json":
-        click.echo(msgspec.json.encode([asdict(row) for row in rows]).decode())
+        click.echo(msgspec.json.encode(rows).decode())
         return
     cells = [_COLUMNS, *((row.container or "-", row.measure, row.usage, row.source) for row in rows)]
     widths = [max(len(row[at]) for row in cells) for at in range(len(_COLUMNS))]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -86,9 +85,7 @@ def why(
         explanation = run(_explained(objects, access, configuration, key))
     if explanation is None:
         raise Failure(f'pods "{pod}" not found in namespace {key.partition("/")[0]}')
-    click.echo(
-        msgspec.json.encode(asdict(explanation)).decode() if output == "json" else "\n".join(_lines(explanation))
-    )
+    click.echo(msgspec.json.encode(explanation).decode() if output == "json" else "\n".join(_lines(explanation)))
 
 
 def _ask_run(name: str, key: str, variant: str, output: str) -> None:

@@ -17,7 +17,6 @@ from collections import OrderedDict, deque
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -332,21 +331,18 @@ class SeriesRecorder(Recorder):
         return event
 
 
-@dataclass(slots=True)
-class _Similar:
+class _Similar(msgspec.Struct):
     last: float = 0.0
-    messages: OrderedDict[str, None] = field(default_factory=OrderedDict)
+    messages: OrderedDict[str, None] = msgspec.field(default_factory=OrderedDict)
 
 
-@dataclass(slots=True)
-class _Seen:
+class _Seen(msgspec.Struct):
     name: str
     first: float
     count: int = 0
 
 
-@dataclass(slots=True)
-class _Series:
+class _Series(msgspec.Struct):
     event: Obj
     last: float
     count: int = 1

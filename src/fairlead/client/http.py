@@ -7,13 +7,13 @@ the server raises OSError, and whatever the server refuses raises the `ApiError`
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import replace
 from types import TracebackType
 from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
+from msgspec.structs import replace
 
 from fairlead import __version__
 from fairlead.api import errors

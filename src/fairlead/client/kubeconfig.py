@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import yaml
+from msgspec.structs import replace
 
 from fairlead.golang import yaml as goyaml
 
@@ -17,8 +18,7 @@ POD_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _DEFAULT_NAMESPACE: Final = "default"
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(msgspec.Struct, frozen=True):
     """One context of a kubeconfig, resolved. Certificates and keys are PEM."""
 
     server: str

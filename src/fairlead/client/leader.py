@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 import msgspec
 
@@ -40,8 +39,7 @@ class _Lease(View):
     spec: _LeaseSpec = _LeaseSpec()
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
+class Terms(msgspec.Struct, frozen=True):
     """How leadership is held, in seconds; the defaults are kube-scheduler's."""
 
     name: str

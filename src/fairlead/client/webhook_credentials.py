@@ -10,9 +10,10 @@ import asyncio
 import ssl
 from base64 import b64encode
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+import msgspec
 
 from fairlead.client import kubeconfig
 from fairlead.client.kubeconfig import Access
@@ -24,8 +25,7 @@ _ANY: Final = "*"
 _REFUSED: Final = ("exec", "auth-provider")
 
 
-@dataclass(frozen=True, slots=True)
-class Credential:
+class Credential(msgspec.Struct, frozen=True):
     """What is shown to one server."""
 
     name: str

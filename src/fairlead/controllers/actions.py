@@ -23,16 +23,14 @@ from fairlead.api.verbs import DELETE, DeleteOptions, PatchType
 T = TypeVar("T", bound=Object)
 
 
-@dataclass(frozen=True, slots=True)
-class Kind(Generic[T]):
+class Kind(msgspec.Struct, Generic[T], frozen=True):
     """A resource together with the view through which controllers read it."""
 
     resource: Resource
     view: type[T]
 
 
-@dataclass(frozen=True, slots=True)
-class Create:
+class Create(msgspec.Struct, frozen=True):
     """Create an object, in the namespace of its metadata; with `name` and `subresource`, POST to a subresource.
 
     Outcome: the stored object (`Encoded`).
@@ -44,8 +42,7 @@ class Create:
     subresource: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
+class Update(msgspec.Struct, frozen=True):
     """Replace an object (a full dict, with the resourceVersion that it was read at). Outcome: `Encoded`."""
 
     kind: Kind[Any]
@@ -53,8 +50,7 @@ class Update:
     subresource: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Patch:
+class Patch(msgspec.Struct, frozen=True):
     """Change some fields of exactly this object: the runner adds its uid, so a namesake is never hit.
 
     With `unchanged`, only if nobody changed it since it was read. Outcome: `Encoded`.
@@ -68,8 +64,7 @@ class Patch:
     unchanged: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
+class Delete(msgspec.Struct, frozen=True):
     """Delete exactly this object; that it is gone already is fine. Outcome: None."""
 
     kind: Kind[Any]
@@ -77,8 +72,7 @@ class Delete:
     options: DeleteOptions = DELETE
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
+class Read(msgspec.Struct, frozen=True):
     """Ask the server, not the informer. Outcome: the view; `NotFound` is raised."""
 
     kind: Kind[Any]
@@ -87,8 +81,7 @@ class Read:
     subresource: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ListAll:
+class ListAll(msgspec.Struct, frozen=True):
     """Ask the server for everything of one kind in a namespace, or for what a selector selects of it (as text).
 
     Outcome: a list of `Encoded`.
@@ -99,8 +92,7 @@ class ListAll:
     labels: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteAll:
+class DeleteAll(msgspec.Struct, frozen=True):
     """Delete everything of one kind in a namespace. Outcome: None."""
 
     kind: Kind[Any]
@@ -108,8 +100,7 @@ class DeleteAll:
     options: DeleteOptions = DELETE
 
 
-@dataclass(frozen=True, slots=True)
-class Emit:
+class Emit(msgspec.Struct, frozen=True):
     """Tell an event, about the object being reconciled unless `about` says otherwise. Outcome: None."""
 
     reason: str
@@ -118,8 +109,7 @@ class Emit:
     about: Reference | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Requeue:
+class Requeue(msgspec.Struct, frozen=True):
     """Reconcile this key again after some seconds, whatever else happens. Outcome: None."""
 
     seconds: float
@@ -130,8 +120,7 @@ class GiveWay:
     """Let everybody else go on first: for who thinks about a hundred thousand objects in one turn. Outcome: None."""
 
 
-@dataclass(frozen=True, slots=True)
-class Together:
+class Together(msgspec.Struct, frozen=True):
     """Several actions at once. With `slow_start` in batches of 1, 2, 4, …, ending after a batch with a refusal.
 
     Outcome: a list of outcomes in order, refusals (`ApiError`) among them; shorter where a slow start ended early.

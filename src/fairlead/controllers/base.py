@@ -7,8 +7,9 @@ actions (`actions.py`). It never waits and never calls the API; `runner.py` does
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
+
+import msgspec
 
 from fairlead.api.meta import Object
 from fairlead.api.resources import Resource
@@ -131,8 +132,7 @@ def _name_of(obj: Object) -> str:
 Wakes = Callable[[World, Any, Any], Iterable[str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Watch:
+class Watch(msgspec.Struct, frozen=True):
     """Reconcile when something else changes. A kind that is only read, without waking anybody, has no `wakes`."""
 
     kind: Kind[Any]

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from fairlead.api.encoded import Encoded
 from fairlead.api.errors import ApiError, NotFound
@@ -52,8 +52,7 @@ class _Written(msgspec.Struct):
     metadata: ObjectMeta
 
 
-@dataclass(slots=True)
-class Thought:
+class Thought(msgspec.Struct):
     """For how many seconds a turn has thought, in all and in one go. What it waited for is not counted."""
 
     total: float = 0.0

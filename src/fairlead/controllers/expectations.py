@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from fairlead.api.meta import Object, ObjectMeta
 from fairlead.client.informer import Informer
@@ -25,10 +26,9 @@ PATIENCE_SECONDS = 300.0
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class _Unseen:
-    revisions: dict[Informer[Any], int] = field(default_factory=dict)
-    removals: list[tuple[Informer[Any], str, str]] = field(default_factory=list)  # informer, key, uid
+class _Unseen(msgspec.Struct):
+    revisions: dict[Informer[Any], int] = msgspec.field(default_factory=dict)
+    removals: list[tuple[Informer[Any], str, str]] = msgspec.field(default_factory=list)  # informer, key, uid
 
 
 class Expectations:

@@ -7,7 +7,6 @@ make a second revision: the old one gets the newest number, which is what `kubec
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -31,8 +30,7 @@ _decode = msgspec.json.Decoder(dict).decode
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(msgspec.Struct, frozen=True):
     """The revision that ought to be the newest."""
 
     kind: Kind[Any]

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -66,13 +65,12 @@ class _RemainingPod(_Remaining):
     status: _Remaining.Status = _Remaining.Status()
 
 
-@dataclass(slots=True)
-class _Found:
+class _Found(msgspec.Struct):
     """What was still there after everything had been deleted."""
 
-    instances: dict[Resource, int] = field(default_factory=dict)
-    finalizers: Counter[str] = field(default_factory=Counter)
-    errors: list[str] = field(default_factory=list)
+    instances: dict[Resource, int] = msgspec.field(default_factory=dict)
+    finalizers: Counter[str] = msgspec.field(default_factory=Counter)
+    errors: list[str] = msgspec.field(default_factory=list)
     #: For how many seconds pods may still take their time.
     grace_seconds: float = 0.0
 

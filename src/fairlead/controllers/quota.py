@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+import msgspec
 
 from fairlead.api.claims import PersistentVolumeClaim
 from fairlead.api.encoded import Encoded
@@ -48,14 +49,13 @@ TURN_OBJECTS: Final = 500
 _MEASURED: Final = frozenset({PODS, SERVICES, CLAIMS, DEVICE_CLAIMS})
 
 
-@dataclass(slots=True)
-class _Count:
+class _Count(msgspec.Struct):
     """The last recount of a quota, and when the next one is due."""
 
     due: float = 0.0
-    used: Mapping[str, str] = field(default_factory=dict)
+    used: Mapping[str, str] = msgspec.field(default_factory=dict)
     #: What each object counts for, by its bytes, to the quota as it is.
-    known: dict[bytes, Amounts] = field(default_factory=dict)
+    known: dict[bytes, Amounts] = msgspec.field(default_factory=dict)
     spec: QuotaSpec | None = None
 
 

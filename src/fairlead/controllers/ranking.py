@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cmp_to_key
+
+import msgspec
 
 from fairlead.api.pods import Pod
 from fairlead.golang.numbers import known_int
@@ -21,8 +22,7 @@ DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 _PHASES: Mapping[str, int] = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
-@dataclass(frozen=True, slots=True)
-class _Rank:
+class _Rank(msgspec.Struct, frozen=True):
     pod: Pod
     worth: tuple[bool, int, bool, int, int]
     ready_at: float

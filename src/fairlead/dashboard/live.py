@@ -12,9 +12,10 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
 from itertools import islice
 from typing import Final, TypeVar
+
+import msgspec
 
 from fairlead.api.builtin import NODES, PODS
 from fairlead.api.errors import ApiError, NotFound
@@ -47,14 +48,13 @@ T = TypeVar("T", bound=Object)
 R = TypeVar("R", NodeRow, PodRow)
 
 
-@dataclass(eq=False, slots=True)
-class _Viewer:
+class _Viewer(msgspec.Struct, eq=False):
     """What one page has not been told yet."""
 
     nodes: set[str]
     pods: set[str]
     knows_shares: bool = False
-    news: asyncio.Event = field(default_factory=asyncio.Event)
+    news: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
 
 
 class LiveCluster:
@@ -212,7 +212,7 @@ class LiveCluster:
                 raise UnknownPod(str(error)) from None
         if explanation is None:
             raise UnknownPod(f"there is no pod {key}, and no event tells of one")
-        found = asdict(explanation)
+        found: Obj = msgspec.to_builtins(explanation)
         found["scored"] = found["scored"][:_NAMED]
         found["groups"] = [
             group | {"count": len(group["nodes"]), "nodes": group["nodes"][:_NAMED]} for group in found["groups"]

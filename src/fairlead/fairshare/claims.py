@@ -7,11 +7,11 @@ resource that is not named counts as zero.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
 from typing import Final, TypeAlias
 
+import msgspec
 from gmpy2 import mpq
 
 Amount: TypeAlias = "int | Fraction | mpq"
@@ -41,17 +41,16 @@ class Surplus(Enum):
     REST = "surplus"
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(msgspec.Struct, frozen=True):
     """One consumer."""
 
     name: str
     demand: Amounts
     weight: Amount = 1
     #: Guaranteed, as far as it is demanded.
-    reserved: Amounts = field(default_factory=dict)
+    reserved: Amounts = msgspec.field(default_factory=dict)
     #: No more than this; a resource that is not named has no bound.
-    hard: Amounts = field(default_factory=dict)
+    hard: Amounts = msgspec.field(default_factory=dict)
     #: Is served before all others, with all that it demands.
     is_unlimited: bool = False
     #: Whether others may use its reserved amounts while they are idle.
@@ -62,8 +61,7 @@ class Claim:
     parts: Sequence[Amounts] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(msgspec.Struct, frozen=True):
     """What a consumer deserves."""
 
     name: str

@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
 from gmpy2 import mpq
 
 from fairlead.fairshare.claims import Amounts, bounded, bounded_up
@@ -31,15 +32,14 @@ _BEGINS, _ENDS, _EMPTIES = range(3)
 _NOTHING: Final = mpq(0)
 
 
-@dataclass(slots=True, eq=False)
-class Pool:
+class Pool(msgspec.Struct, eq=False):
     """An amount of one resource for the flows of one consumer: a cap, or a reserve."""
 
     resource: str
     left: mpq
     #: A reserve is used before the shared capacity; a cap counts beside it, and stops the flows when it is empty.
     is_reserve: bool
-    takers: list[int] = field(default_factory=list)
+    takers: list[int] = msgspec.field(default_factory=list)
     rate: mpq = _NOTHING
     #: The level at which `left` was computed, and the level at which it will be empty.
     since: mpq = _NOTHING

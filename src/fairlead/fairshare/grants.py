@@ -9,9 +9,9 @@ from __future__ import annotations
 import heapq
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TypeAlias
 
+import msgspec
 from gmpy2 import mpq
 
 from fairlead.fairshare.claims import Amount, dominant
@@ -23,8 +23,7 @@ _ONLY = "amount"
 _Pods: TypeAlias = "tuple[Mapping[str, int], int]"
 
 
-@dataclass(frozen=True, slots=True)
-class Holding:
+class Holding(msgspec.Struct, frozen=True):
     """One consumer and one resource; `used` includes terminating pods."""
 
     deserved: Amount
@@ -63,8 +62,7 @@ def _flow(amount: mpq, weight: Amount) -> Flow:
     return Flow({_ONLY: mpq(1)}, mpq(weight or 1), mpq(0), amount)
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerQueue:
+class ConsumerQueue(msgspec.Struct, frozen=True):
     """A consumer and its waiting pods; amounts in whole numbers."""
 
     name: str
@@ -80,7 +78,7 @@ class ConsumerQueue:
     stuck: Sequence[tuple[Mapping[str, int], int]] = ()
     weight: Amount = 1
     #: Granted amounts up to these are not lent while they are idle.
-    held: Mapping[str, int] = field(default_factory=dict)
+    held: Mapping[str, int] = msgspec.field(default_factory=dict)
     is_unlimited: bool = False
 
 

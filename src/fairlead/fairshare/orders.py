@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+import msgspec
 from gmpy2 import mpq
 
 from fairlead.fairshare.claims import Amount, Amounts
 
 
-@dataclass(frozen=True, slots=True)
-class GuaranteeUse:
+class GuaranteeUse(msgspec.Struct, frozen=True):
     """How much of its guarantee a consumer uses."""
 
     used: Amount

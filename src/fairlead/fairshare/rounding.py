@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+import msgspec
 from gmpy2 import mpq
 
 from fairlead.fairshare.claims import Amount, Amounts, dominant
@@ -27,8 +27,7 @@ def rounded(shares: Mapping[str, Amount], total: int) -> dict[str, int]:
     return whole
 
 
-@dataclass(frozen=True, slots=True)
-class Tasks:
+class Tasks(msgspec.Struct, frozen=True):
     """A consumer of `count` tasks of one size."""
 
     name: str

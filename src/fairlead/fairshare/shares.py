@@ -7,17 +7,16 @@ for all), then the level rises for consumers with a weight, then consumers witho
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
+import msgspec
 from gmpy2 import mpq
 
 from fairlead.fairshare.claims import Amounts, Claim, Model, Share, Surplus, capped, dominant
 from fairlead.fairshare.filling import AT_DEMAND, AT_HARD, Flow, Pool, fill, positive
 
 
-@dataclass(slots=True)
-class _Consumer:
+class _Consumer(msgspec.Struct):
     """A claim while its share is worked out."""
 
     claim: Claim

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Final
 
+import msgspec
 from gmpy2 import mpq
+from msgspec.structs import replace
 
 from fairlead.fairshare.claims import Amount, Amounts, Claim, Model, Share, Surplus, capped, dominant
 from fairlead.fairshare.filling import AT_DEMAND
@@ -24,15 +25,14 @@ from fairlead.fairshare.shares import reach, shares
 _GONE: Final = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ShareGroup:
+class ShareGroup(msgspec.Struct, frozen=True):
     """An inner node."""
 
     name: str
     members: Sequence[ShareGroup | Claim]
     weight: Amount = 1
-    reserved: Amounts = field(default_factory=dict)
-    hard: Amounts = field(default_factory=dict)
+    reserved: Amounts = msgspec.field(default_factory=dict)
+    hard: Amounts = msgspec.field(default_factory=dict)
     lends: bool = True
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Final
 
+import msgspec
 from gmpy2 import mpq
 
 from fairlead.fairshare.claims import Amounts, dominant
@@ -20,8 +20,7 @@ from fairlead.fairshare.claims import Amounts, dominant
 _NOTHING: Final[Amounts] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class VictimCandidate:
+class VictimCandidate(msgspec.Struct, frozen=True):
     """A pod of the consumer and what it holds."""
 
     name: str
@@ -38,31 +37,28 @@ class VictimCandidate:
     is_on_notice: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
+class Budget(msgspec.Struct, frozen=True):
     """How many of these pods may be disrupted."""
 
     pods: frozenset[str]
     allowed: int
 
 
-@dataclass(frozen=True, slots=True)
-class VictimChoice:
+class VictimChoice(msgspec.Struct, frozen=True):
     """The victims, and what is still overused without them, as a dominant share."""
 
     victims: tuple[str, ...]
     residual: mpq
 
 
-@dataclass(slots=True, eq=False)
-class _Unit:
+class _Unit(msgspec.Struct, eq=False):
     """What is evicted as a whole: a pod, or a gang."""
 
     name: str
     pods: list[VictimCandidate]
     requests: dict[str, mpq]
     #: How many of its pods each budget covers, by the budget's number.
-    cost: Counter[int] = field(default_factory=Counter)
+    cost: Counter[int] = msgspec.field(default_factory=Counter)
 
     @property
     def rank(self) -> tuple[int, bool, float]:
@@ -71,8 +67,7 @@ class _Unit:
         return max(pod.priority for pod in self.pods), is_fresh, max(pod.age_seconds for pod in self.pods)
 
 
-@dataclass(slots=True, eq=False)
-class _EqualUnits:
+class _EqualUnits(msgspec.Struct, eq=False):
     """Units of one rank with the same requests: only the first of them needs to be looked at."""
 
     units: deque[_Unit]

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from fairlead.api.fields import Errors
 from fairlead.api.names import dns1123_subdomain
@@ -32,8 +33,7 @@ _REASONS: Final = ("Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorize
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-@dataclass(frozen=True, slots=True)
-class Validation:
+class Validation(msgspec.Struct, frozen=True):
     """What must hold, and what is told if it does not."""
 
     expression: str
@@ -43,8 +43,7 @@ class Validation:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class AuditAnnotation:
+class AuditAnnotation(msgspec.Struct, frozen=True):
     """What the audit log is told under a key."""
 
     key: str
@@ -52,8 +51,7 @@ class AuditAnnotation:
     program: Program
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledPolicy:
+class CompiledPolicy(msgspec.Struct, frozen=True):
     """The expressions of a policy."""
 
     conditions: tuple[Condition, ...]

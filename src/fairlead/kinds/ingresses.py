@@ -5,8 +5,9 @@ Sources: pkg/apis/networking/{v1/defaults,validation} (1.36).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from fairlead.api import names
 from fairlead.api.fields import Errors
@@ -27,8 +28,7 @@ _CLUSTER: Final = "Cluster"
 _SCOPES: Final = (_CLUSTER, "Namespace")
 
 
-@dataclass(frozen=True, slots=True)
-class _Tolerated:
+class _Tolerated(msgspec.Struct, frozen=True):
     """What an Ingress of an older release may keep."""
 
     secret_names: bool = False

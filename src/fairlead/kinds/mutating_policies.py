@@ -7,8 +7,9 @@ asks the compiled policies (`server/admission/mutating_policy.py`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj
@@ -34,8 +35,7 @@ _PATCHES: Final[Mapping[str, tuple[str, Type]]] = {
 _OPERATIONS: Final = ("*", "CONNECT", "CREATE", "UPDATE")
 
 
-@dataclass(frozen=True, slots=True)
-class Mutation:
+class Mutation(msgspec.Struct, frozen=True):
     """How an object is changed: by an apply configuration, or by a JSON patch."""
 
     program: Program
@@ -44,8 +44,7 @@ class Mutation:
     fault: str
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledMutations:
+class CompiledMutations(msgspec.Struct, frozen=True):
     """The expressions of a policy."""
 
     conditions: tuple[Condition, ...]

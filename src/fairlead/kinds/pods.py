@@ -8,7 +8,8 @@ scheduler's binding. Reference: pkg/registry/core/pod/strategy.go.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from fairlead.api.fields import Errors
 from fairlead.api.names import dns1123_label
@@ -204,8 +205,7 @@ def _validate_no_tokens(volumes: list[Obj], errors: Errors) -> None:
                 errors.forbidden(where, _TOKEN_WITHOUT_ACCOUNT)
 
 
-@dataclass(frozen=True, slots=True)
-class PodSubresource:
+class PodSubresource(msgspec.Struct, frozen=True):
     """A subresource that changes a part of a pod, under rules of its own.
 
     `new` is defaulted before `prepare`, which changes it in place; the rules of metadata are the registry's.

@@ -7,8 +7,9 @@ Source: pkg/apis/admissionregistration/{v1,validation} (1.36). The server calls 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from fairlead.api.fields import Errors
 from fairlead.api.names import dns1123_subdomain
@@ -36,8 +37,7 @@ _HARMLESS: Final = ("None", "NoneOnDryRun")
 _SIDE_EFFECTS: Final = (*_HARMLESS, "Some", "Unknown")
 
 
-@dataclass(frozen=True, slots=True)
-class _Tolerance:
+class _Tolerance(msgspec.Struct, frozen=True):
     """What is let pass because it was let pass before there was a rule."""
 
     side_effects: bool = False

@@ -8,7 +8,6 @@ Sources: pkg/kubelet/lifecycle/predicate.go, pkg/kubelet/eviction, pkg/scheduler
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -35,8 +34,7 @@ _NO_EXECUTE: Final = frozenset({NO_EXECUTE})
 _MEMORY_TAINT: Final = Taint(key="node.kubernetes.io/memory-pressure", effect=NO_SCHEDULE)
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(msgspec.Struct, frozen=True):
     """Why a node does not take a pod: an event, and what goes into the pod's status."""
 
     reason: str
@@ -46,8 +44,7 @@ class Refusal:
         return {"phase": "Failed", "reason": self.reason, "message": f"Pod was rejected: {self.message}"}
 
 
-@dataclass(frozen=True, slots=True)
-class NodeAdmission:
+class NodeAdmission(msgspec.Struct, frozen=True):
     """Whether a node takes a pod, and which pods have to go for it."""
 
     refusal: Refusal | None = None

@@ -8,8 +8,9 @@ Sources: pkg/kubelet/nodestatus/setters.go, pkg/kubelet/cm/node_container_manage
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from fairlead.api.podresources import HUGEPAGES, Amounts, is_hugepages, is_native
 from fairlead.api.quantity import ZERO, Format, Quantity, parse
@@ -23,14 +24,13 @@ EPHEMERAL_STORAGE: Final = "ephemeral-storage"
 _RESERVED_BY: Final[Mapping[Signal, str]] = {Signal.MEMORY: "memory", Signal.NODEFS: EPHEMERAL_STORAGE}
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
+class Machine(msgspec.Struct, frozen=True):
     cpus: int
     memory_bytes: int
     ephemeral_storage_bytes: int
     max_pid: int
     #: How many pages there are, by size: `2Mi`.
-    huge_pages: Mapping[str, int] = field(default_factory=dict)
+    huge_pages: Mapping[str, int] = msgspec.field(default_factory=dict)
 
 
 def capacity(machine: Machine, config: KubeletConfiguration) -> Amounts:

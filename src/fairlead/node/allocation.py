@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from fairlead.api.host_ports import HostPort
 from fairlead.api.podresources import is_native
@@ -20,8 +21,7 @@ _ORDER: Final = {"cpu": 0, "memory": 1, "ephemeral-storage": 2}
 SHORTAGE: Final = re.compile(r"resource: (\S+), requested: (\d+), used: (\d+), capacity: (\d+)")
 
 
-@dataclass(frozen=True, slots=True)
-class Shortage:
+class Shortage(msgspec.Struct, frozen=True):
     """A resource of which a pod wants more than there is left."""
 
     resource: str
@@ -40,14 +40,13 @@ class Shortage:
         )
 
 
-@dataclass(slots=True)
-class NodeAllocation:
+class NodeAllocation(msgspec.Struct):
     """What a node has and what its pods hold, in whole amounts (cpu in milli-cores, the rest in units)."""
 
     allocatable: dict[str, int]
-    held: dict[str, dict[str, int]] = field(default_factory=dict)  # by pod uid
-    _used: dict[str, int] = field(default_factory=dict)  # what they hold together
-    _ports: dict[str, Sequence[HostPort]] = field(default_factory=dict)  # by uid, of pods that have any
+    held: dict[str, dict[str, int]] = msgspec.field(default_factory=dict)  # by pod uid
+    _used: dict[str, int] = msgspec.field(default_factory=dict)  # what they hold together
+    _ports: dict[str, Sequence[HostPort]] = msgspec.field(default_factory=dict)  # by uid, of pods that have any
 
     def shortages(self, requests: Mapping[str, int]) -> Iterator[Shortage]:
         """What there is too little of for one more pod; a node knows nothing of extended resources that it lacks."""

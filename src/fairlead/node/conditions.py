@@ -7,8 +7,9 @@ Pressures come first and `Ready` last. Source: pkg/kubelet/nodestatus/setters.go
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
+
+import msgspec
 
 from fairlead.api.objects import Obj
 from fairlead.node.eviction.signals import DISK_PRESSURE, MEMORY_PRESSURE, PID_PRESSURE
@@ -43,8 +44,7 @@ _PRESSURES: Final[Mapping[str, tuple[_Text, _Text]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class NodeHealth:
+class NodeHealth(msgspec.Struct, frozen=True):
     """What the parts of a node agent report."""
 
     #: Conditions that the eviction loop reports.

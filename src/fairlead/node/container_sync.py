@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import msgspec
@@ -62,8 +61,7 @@ def field_path(container: Container, *, is_init: bool) -> str:
     return f"spec.{'initContainers' if is_init else 'containers'}{{{container.name}}}"
 
 
-@dataclass(slots=True)
-class ContainerSync:
+class ContainerSync(msgspec.Struct):
     """Call `advance` for every container that may proceed; the results are in the fields."""
 
     runtime: ContainerRuntime

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -84,8 +83,7 @@ class Stopping(msgspec.Struct, frozen=True):
     grace_seconds: float
 
 
-@dataclass(slots=True)
-class ContainerRecord:
+class ContainerRecord(msgspec.Struct):
     """One container: its state, its last termination, and its restarts."""
 
     state: LifecycleState
@@ -95,8 +93,8 @@ class ContainerRecord:
     image_id: str = ""
     back_off: BackOff | None = None
     #: What the node gives it, and what its current run has.
-    allocated: dict[str, Any] = field(default_factory=dict)
-    resources: dict[str, Any] = field(default_factory=dict)
+    allocated: dict[str, Any] = msgspec.field(default_factory=dict)
+    resources: dict[str, Any] = msgspec.field(default_factory=dict)
     stopping: Stopping | None = None
     #: It has passed its readiness probe, or has none; and it has failed it before.
     is_ready: bool = True

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 from msgspec.structs import replace
 
 from fairlead.api.objects import Obj
@@ -31,8 +31,7 @@ from fairlead.node.throttling import Throttling, throttling_notes
 _REJECTED: Final = "Pod was rejected: "
 
 
-@dataclass(frozen=True, slots=True)
-class NodeStory:
+class NodeStory(msgspec.Struct, frozen=True):
     headline: str
     notes: tuple[str, ...]
 

@@ -6,8 +6,9 @@ Eviction frees images too, but only once the node is short of disk. Source: pkg/
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from fairlead.node.configuration.settings import KubeletConfiguration
 from fairlead.node.plan import NodeEvent
@@ -15,8 +16,7 @@ from fairlead.node.plan import NodeEvent
 COLLECTION_SECONDS: Final = 300.0
 
 
-@dataclass(frozen=True, slots=True)
-class ImagePolicy:
+class ImagePolicy(msgspec.Struct, frozen=True):
     high_percent: int
     low_percent: int
     #: Images that came later than so long ago are left alone.

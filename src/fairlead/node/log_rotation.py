@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from fairlead.api import quantity
 from fairlead.node.configuration.settings import KubeletConfiguration
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogPolicy:
+class LogPolicy(msgspec.Struct, frozen=True, kw_only=True):
     #: From how many bytes on a log is rotated; negative: never.
     max_bytes: int
     #: With the one that is written to.

@@ -7,8 +7,9 @@ Sources: github.com/google/cadvisor container/libcontainer, pkg/kubelet/stats/he
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 #: Above it a limit is none: the kernel rounds the largest number in its own way.
 _GREATEST_LIMIT: Final = 2**62
@@ -19,8 +20,7 @@ _COUNTERS: Final[Mapping[int, tuple[str, str]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryUsage:
+class MemoryUsage(msgspec.Struct, frozen=True):
     """In bytes."""
 
     usage: int

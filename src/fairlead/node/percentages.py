@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 import re
 import struct
-from dataclasses import dataclass
 from decimal import Decimal
+
+import msgspec
 
 from fairlead.api.quantity import Format, Quantity
 from fairlead.golang.quoting import go_quote
@@ -56,8 +57,7 @@ def share(percentage: float, capacity: int) -> int:
     return int(amount) if abs(amount) < -_LEAST_INT64 else _LEAST_INT64  # `nan%` is no number, and no error either
 
 
-@dataclass(frozen=True, slots=True)
-class ThresholdValue:
+class ThresholdValue(msgspec.Struct, frozen=True):
     """An amount that is stated, or else a share of what there is."""
 
     quantity: Quantity | None = None

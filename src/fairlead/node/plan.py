@@ -7,8 +7,10 @@ Source: pkg/kubelet/cm/node_container_manager_linux.go.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from fairlead.api.podresources import Amounts
 from fairlead.golang.quoting import go_quote
@@ -58,8 +60,7 @@ _LEVELS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class NodePlan:
+class NodePlan(msgspec.Struct, frozen=True):
     capacity: Amounts
     allocatable: Amounts
     cgroups: Mapping[CgroupName, CgroupValues]

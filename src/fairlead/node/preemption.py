@@ -9,8 +9,9 @@ Source: pkg/kubelet/preemption.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeAlias
+
+import msgspec
 
 from fairlead.api.objects import Obj
 from fairlead.api.qos import BEST_EFFORT, BURSTABLE, GUARANTEED, qos_class
@@ -43,8 +44,7 @@ def preempted_condition() -> Obj:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class _Victim:
+class _Victim(msgspec.Struct, frozen=True):
     """A pod that may be sent away, and what that would free."""
 
     pod: Obj

@@ -8,13 +8,13 @@ without waiting for the next period. Source: pkg/kubelet/prober/worker.go, probe
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+import msgspec
 
 from fairlead.api.pods import Probe
 
 
-@dataclass(slots=True)
-class AnswerCounter:
+class AnswerCounter(msgspec.Struct):
     """Answers in a row, where a container is really asked."""
 
     is_well: bool | None = None

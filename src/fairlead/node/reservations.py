@@ -6,8 +6,9 @@ Sources: parseResourceList of cmd/kubelet/app/server.go, ParseQOSReserved of pkg
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final, TypeVar
+
+import msgspec
 
 from fairlead.api.podresources import Amounts
 from fairlead.api.quantity import Quantity, QuantityError, parse
@@ -22,8 +23,7 @@ _RESERVABLE: Final = ("cpu", "memory", "ephemeral-storage", PID)
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Reservations:
+class Reservations(msgspec.Struct, frozen=True):
     """Of the daemons; None where nothing was said at all: such a reservation cannot be enforced."""
 
     kube: Amounts | None = None

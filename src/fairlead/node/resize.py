@@ -11,8 +11,10 @@ Source: pkg/kubelet/allocation.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
 
 from fairlead.api.objects import Obj
 from fairlead.api.podresources import pod_requests
@@ -35,8 +37,7 @@ Allocated: TypeAlias = Mapping[str, Obj]
 POD_LEVEL: Final = "$pod"
 
 
-@dataclass(frozen=True, slots=True)
-class ResizeSettings:
+class ResizeSettings(msgspec.Struct, frozen=True):
     """What of a kubelet's configuration stands in the way of resizing."""
 
     cpu_manager_policy: str = "none"
@@ -45,8 +46,7 @@ class ResizeSettings:
     may_swap: Callable[[Obj, str], bool] = lambda pod, container: False
 
 
-@dataclass(frozen=True, slots=True)
-class PendingResize:
+class PendingResize(msgspec.Struct, frozen=True):
     """Why a pod is not allocated what is desired."""
 
     reason: str
@@ -58,8 +58,7 @@ class PendingResize:
         return kind | {"message": self.message, "observedGeneration": self.generation}
 
 
-@dataclass(frozen=True, slots=True)
-class PodSize:
+class PodSize(msgspec.Struct, frozen=True):
     """What a node knows of the size of one of its pods."""
 
     allocated: Allocated
@@ -76,8 +75,7 @@ class PodSize:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class NodePods:
+class NodePods(msgspec.Struct, frozen=True):
     """The pods of a node as they are desired, and their sizes, by uid; and the uids of those that wait, in order."""
 
     node: Obj
@@ -90,8 +88,7 @@ class NodePods:
         return [with_allocation(pod, self.sizes[uid].allocated) for uid, pod in self.pods.items() if uid != but]
 
 
-@dataclass(frozen=True, slots=True)
-class Retried:
+class Retried(msgspec.Struct, frozen=True):
     """What came of looking at the pending resizes."""
 
     state: NodePods

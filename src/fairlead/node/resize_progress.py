@@ -10,7 +10,6 @@ pkg/kubelet/kuberuntime (doPodResizeAction, validateMemoryResizeAction).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -33,8 +32,7 @@ ACTUATION_SECONDS: Final = 1.0
 RETRY_SECONDS: Final = 10.0
 
 
-@dataclass(slots=True)
-class ResizeProgress:
+class ResizeProgress(msgspec.Struct):
     """What a pod has that is resized, besides what its containers are allocated."""
 
     pending: PendingResize | None = None

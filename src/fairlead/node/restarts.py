@@ -8,8 +8,9 @@ Sources: pkg/kubelet/kuberuntime (doBackOff), client-go/util/flowcontrol/backoff
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from fairlead.api.pods import Container, Pod, RestartRule
 from fairlead.golang.durations import format_seconds
@@ -25,8 +26,7 @@ RESTART_ALL: Final = "RestartAllContainers"
 STEADY_AFTER: Final = 6
 
 
-@dataclass(frozen=True, slots=True)
-class BackOff:
+class BackOff(msgspec.Struct, frozen=True):
     """The back-off of something that keeps failing (a container, a pull), as of its latest try."""
 
     seconds: float

@@ -7,7 +7,6 @@ pkg/kubelet/kubelet_pods.go, pkg/volume/{configmap,secret,projected}, pkg/kubele
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -22,8 +21,7 @@ from fairlead.api.pods import Pod
 _MARKS: Final = (key_start_bytes("configMap"), key_start_bytes("secret"))
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigSource:
+class ConfigSource(msgspec.Struct, frozen=True):
     """A ConfigMap or a Secret of the pod's namespace."""
 
     kind: str

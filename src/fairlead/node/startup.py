@@ -7,7 +7,8 @@ Source: cmd/kubelet/app/server.go.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from fairlead.golang.quoting import go_quote
 from fairlead.node.cgroups.names import CgroupDriver
@@ -19,8 +20,7 @@ from fairlead.node.log_rotation import LogPolicy
 from fairlead.node.reservations import Reservations, parse_qos_reserved, read_flag, reservations_of
 
 
-@dataclass(frozen=True, slots=True)
-class StartSettings:
+class StartSettings(msgspec.Struct, frozen=True):
     reservations: Reservations
     #: Those that lower what the node has to give: a soft threshold without a grace period does not.
     hard_thresholds: tuple[Threshold, ...]

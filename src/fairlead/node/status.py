@@ -6,7 +6,6 @@ Sources: getPhase of pkg/kubelet/kubelet_pods.go, pkg/kubelet/status/generate.go
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -41,23 +40,21 @@ class PodAddresses(msgspec.Struct, frozen=True):  # like `_Verdict` made at ever
         return self.host_ip if pod.spec.host_network else (self.pod_ip or pod.status.pod_ip)
 
 
-@dataclass(slots=True)
-class PodLevel:
+class PodLevel(msgspec.Struct):
     """The resources of a pod as a whole: what it is allocated, what its cgroup has, and what it asks for now."""
 
     allocated: Obj
     resources: Obj
-    desired: Obj = field(default_factory=dict)
+    desired: Obj = msgspec.field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class Containers:
+class Containers(msgspec.Struct):
     """The containers of a pod in the order of its spec, each with its record."""
 
-    init: list[tuple[Container, ContainerRecord]] = field(default_factory=list)
-    main: list[tuple[Container, ContainerRecord]] = field(default_factory=list)
+    init: list[tuple[Container, ContainerRecord]] = msgspec.field(default_factory=list)
+    main: list[tuple[Container, ContainerRecord]] = msgspec.field(default_factory=list)
     #: Those that joined later, to look at the others.
-    ephemeral: list[tuple[Container, ContainerRecord]] = field(default_factory=list)
+    ephemeral: list[tuple[Container, ContainerRecord]] = msgspec.field(default_factory=list)
     #: The init containers have all succeeded once; after that they hold up nothing.
     is_initialized: bool = False
     #: Its network is set up and its volumes are mounted.

@@ -10,9 +10,9 @@ from __future__ import annotations
 import datetime
 import ipaddress
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -63,8 +63,7 @@ _PURPOSES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Authority:
+class Authority(msgspec.Struct, frozen=True):
     """A certificate authority with its key."""
 
     certificate: x509.Certificate

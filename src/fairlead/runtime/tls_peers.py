@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from fairlead.api.users import User
 from fairlead.caches import LruCache
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
 _MOST_REMEMBERED: Final = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class _Holder:
+class _Holder(msgspec.Struct, frozen=True):
     user: User | None
     #: Seconds since 1970.
     begins: float

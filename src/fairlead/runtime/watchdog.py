@@ -15,9 +15,10 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import FrameType
 from typing import Any, Final
+
+import msgspec
 
 from fairlead.runtime.clock import running_loop
 
@@ -79,8 +80,7 @@ def watched(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
         thread.join()
 
 
-@dataclass(slots=True)
-class _Turn:
+class _Turn(msgspec.Struct):
     """A task, or a callback without one, as long as it was seen in a row."""
 
     task: _Task

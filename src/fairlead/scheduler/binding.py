@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
 
 from fairlead.api.errors import ApiError
 from fairlead.runtime.clock import stopwatch
@@ -37,8 +38,7 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class BindingFailure:
+class BindingFailure(msgspec.Struct, frozen=True):
     """Why a pod was not bound."""
 
     message: str

@@ -8,7 +8,6 @@ https://kubernetes.io/docs/reference/scheduling/config/
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -125,8 +124,7 @@ class KubeSchedulerConfiguration(Strict):
     delay_cache_until_active: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Configuration:
+class Configuration(msgspec.Struct, frozen=True):
     """A configuration made up: profiles whose plugins exist."""
 
     profiles: tuple[Profile, ...]

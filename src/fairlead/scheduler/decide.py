@@ -7,8 +7,8 @@ nodes with the same total the choice is by lot, from the one seeded source.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from fairlead.caches import LruCache
@@ -29,16 +29,14 @@ REMEMBERED_CELLS = 1_000_000
 FEWEST_REMEMBERED = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
+class Chosen(msgspec.Struct, frozen=True):
     """The pod goes to this node."""
 
     row: int
     node: str
 
 
-@dataclass(frozen=True, slots=True)
-class Unfit:
+class Unfit(msgspec.Struct, frozen=True):
     """The pod goes nowhere as things are, and why."""
 
     found: Diagnosis

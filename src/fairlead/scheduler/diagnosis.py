@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Final
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from fairlead.scheduler.columns import Mask, Rows
 from fairlead.scheduler.framework import EXTENDER, NoRoom, Plugin, Refusals, Refused
@@ -22,13 +23,12 @@ NO_NODES: Final = "no nodes available to schedule pods"
 _NO_ROWS: Final[Rows] = np.zeros(0, dtype=np.intp)
 
 
-@dataclass(slots=True)
-class Diagnosis:
+class Diagnosis(msgspec.Struct):
     """What the filters said. `resolvable` are the rows where evicting pods might help."""
 
     node_count: int
-    reasons: Counter[str] = field(default_factory=Counter)
-    resolvable: Rows = field(default_factory=lambda: _NO_ROWS)
+    reasons: Counter[str] = msgspec.field(default_factory=Counter)
+    resolvable: Rows = msgspec.field(default_factory=lambda: _NO_ROWS)
     #: Who refused. Without anybody, the pod is tried again by back-off alone.
     plugins: frozenset[str] = frozenset()
     #: Said before nodes were looked at: then no node has reasons of its own.
@@ -64,8 +64,7 @@ class Diagnosis:
         return " ".join(part for part in parts if part)
 
 
-@dataclass(frozen=True, slots=True)
-class KnownRefusal:
+class KnownRefusal(msgspec.Struct, frozen=True):
     """Why no node will do, and why nobody can make room, as it was found once. It is nobody's to add to."""
 
     found: Diagnosis

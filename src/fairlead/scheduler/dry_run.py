@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
 import numpy as np
+from msgspec.structs import replace
 
 from fairlead.api.host_ports import HostPort
 from fairlead.scheduler.framework import Plugin, PodRelationPlugin, Refusals

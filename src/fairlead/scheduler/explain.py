@@ -6,8 +6,9 @@ It says what the same plugins say about the same snapshot; nothing here knows be
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from fairlead.api.scheduling import Node, Pod
 from fairlead.api.taints import first_untolerated, written
@@ -22,18 +23,16 @@ from fairlead.scheduler.snapshot import Snapshot
 from fairlead.scheduler.volume_notes import about_limits, about_users, about_zones
 
 
-@dataclass(slots=True)
-class RefusalGroup:
+class RefusalGroup(msgspec.Struct):
     """Nodes that are refused for the same reasons."""
 
     plugin: str
     reasons: tuple[str, ...]
     helps: str
-    nodes: list[str] = field(default_factory=list)
+    nodes: list[str] = msgspec.field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Scored:
+class Scored(msgspec.Struct, frozen=True):
     """A node that would do."""
 
     node: str
@@ -41,19 +40,18 @@ class Scored:
     scores: Mapping[str, int]
 
 
-@dataclass(slots=True)
-class Explanation:
+class Explanation(msgspec.Struct):
     """The whole answer."""
 
     pod: str
     headline: str
-    groups: list[RefusalGroup] = field(default_factory=list)
+    groups: list[RefusalGroup] = msgspec.field(default_factory=list)
     #: The nodes that would do, the best first.
-    scored: list[Scored] = field(default_factory=list)
+    scored: list[Scored] = msgspec.field(default_factory=list)
     #: What preemption would do or did not.
     preemption: str = ""
     #: What else decides.
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = msgspec.field(default_factory=list)
 
 
 def explain(model: ClusterModel, key: str) -> Explanation | None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
+import msgspec
 
 from fairlead.api import builtin
 from fairlead.api.objects import Obj
@@ -30,13 +30,12 @@ from fairlead.scheduler.preemption_plans import PreemptionPlan
 MAX_EXTENDER_SCORE: Final = 10
 
 
-@dataclass(slots=True)
-class Filtered:
+class Filtered(msgspec.Struct):
     """What the extenders left of the nodes, and why not the others."""
 
     names: list[str]
-    failed: dict[str, str] = field(default_factory=dict)
-    unresolvable: dict[str, str] = field(default_factory=dict)
+    failed: dict[str, str] = msgspec.field(default_factory=dict)
+    unresolvable: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class Extender:

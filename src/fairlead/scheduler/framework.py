@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Flag, auto
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
@@ -147,22 +146,19 @@ class ExtenderFailure(Exception):
     """An extender that is not `ignorable` did not answer, or answered with an error."""
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(msgspec.Struct, frozen=True):
     """Why a pod cannot go anywhere, said before nodes are looked at."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Narrowed:
+class Narrowed(msgspec.Struct, frozen=True):
     """Only these nodes come into question."""
 
     names: frozenset[str]
 
 
-@dataclass(slots=True)
-class Refusals:
+class Refusals(msgspec.Struct):
     """Why the nodes that a plugin filtered out do not do."""
 
     reasons: Counter[str]
@@ -170,16 +166,14 @@ class Refusals:
     unresolvable: Mask
 
 
-@dataclass(frozen=True, slots=True)
-class Nominate:
+class Nominate(msgspec.Struct, frozen=True):
     """The pod fits on that node once these pods are gone: they are evicted, and it waits there for their end."""
 
     node: str
     victims: tuple[Placed, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class NoRoom:
+class NoRoom(msgspec.Struct, frozen=True):
     """A PostFilter plugin found no room; `message` is the end of what people read."""
 
     message: str
@@ -192,8 +186,7 @@ class NoRoom:
     is_overtaken: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Handle:
+class Handle(msgspec.Struct, frozen=True):
     """What plugins may use while a pod is being bound."""
 
     api: Api

@@ -10,8 +10,9 @@ Off unless a profile enables the plugin `Coscheduling`. https://sigs.k8s.io/sche
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from fairlead.api.meta import Object, View
 from fairlead.api.resources import Resource
@@ -46,14 +47,13 @@ class Coscheduling(Plugin):
     arguments = GangArguments
 
 
-@dataclass(slots=True)
-class Gang:
+class Gang(msgspec.Struct):
     """What is known of a group: its object, if there is one, and the pods that carry its label."""
 
     key: str
     least: int | None = None
-    waiting: dict[str, None] = field(default_factory=dict)
-    placed: set[str] = field(default_factory=set)
+    waiting: dict[str, None] = msgspec.field(default_factory=dict)
+    placed: set[str] = msgspec.field(default_factory=set)
 
     def missing(self, count: int) -> str:
         """Why the group cannot even be tried with so many that have started or may; empty if it can."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self
+
+import msgspec
 
 from fairlead.scheduler.decide import Decider
 from fairlead.scheduler.dry_run import DryRun
@@ -34,8 +35,7 @@ class NodeTrial(AbstractContextManager["NodeTrial"], Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class NodeTrials:
+class NodeTrials(msgspec.Struct, frozen=True):
     """Of one pod, on any node."""
 
     of: Callable[[int, Sequence[Placed]], NodeTrial]  # on that row, to which these pods are nominated

@@ -7,9 +7,9 @@ as columns, so that a decision need not look at the nominated pods one by one.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from fairlead.api.scheduling import Pod
@@ -24,8 +24,7 @@ from fairlead.scheduler.snapshot import Placed, Snapshot
 MOST_PRIORITIES: Final = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Nominated:
+class Nominated(msgspec.Struct, frozen=True):
     """A pod and the node that it is nominated to."""
 
     pod: Pod

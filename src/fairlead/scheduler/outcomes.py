@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
+
+from msgspec.structs import replace
 
 from fairlead.api.scheduling import Pod
 from fairlead.runtime import clock

@@ -7,10 +7,11 @@ apart because they vary apart: the pods of a StatefulSet have the same requireme
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from fairlead.api.labels import Labels, LabelSelector
 from fairlead.api.meta import OwnerReference
@@ -57,8 +58,7 @@ class AffinityTerm:
         return is_in and self.selector.matches(relations.labels)
 
 
-@dataclass(slots=True, eq=False)
-class PodRelations:
+class PodRelations(msgspec.Struct, eq=False):
     """What other pods see of a pod, and what it wants of them."""
 
     namespace: str

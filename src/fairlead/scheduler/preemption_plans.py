@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from fairlead.api.scheduling import Pod
@@ -20,8 +20,7 @@ NOT_STARTED: Final = 2**62
 _PER_VICTIM: Final = 2**31
 
 
-@dataclass(frozen=True, slots=True)
-class PreemptionPlan:
+class PreemptionPlan(msgspec.Struct, frozen=True):
     """Who would have to leave one node, the most important first."""
 
     victims: tuple[Placed, ...]

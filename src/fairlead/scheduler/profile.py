@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import msgspec
+
 from fairlead.api.scheduling import DEFAULT_SCHEDULER, Pod
 from fairlead.scheduler.framework import NO_EVENT, AnyPlugin, EventKind, Plugin, PodRelationPlugin, Refused
 from fairlead.scheduler.requirements import PodRequirements
 
 
-@dataclass(frozen=True, slots=True)
-class Weighted:
+class Weighted(msgspec.Struct, frozen=True):
     """A plugin's place in a profile. The weight counts only if it scores."""
 
     plugin: Plugin
@@ -21,8 +22,7 @@ class Weighted:
     scores: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class WeightedRelationPlugin:
+class WeightedRelationPlugin(msgspec.Struct, frozen=True):
     """The same for a plugin of the other family."""
 
     plugin: PodRelationPlugin

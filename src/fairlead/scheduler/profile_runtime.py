@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from fairlead.api.scheduling import Pod
 from fairlead.scheduler.decide import Decider
@@ -17,8 +18,7 @@ from fairlead.scheduler.scheduling_request import SchedulingRequest
 from fairlead.scheduler.snapshot import Snapshot
 
 
-@dataclass(frozen=True, slots=True)
-class ProfileRuntime:
+class ProfileRuntime(msgspec.Struct, frozen=True):
     profile: Profile
     decider: Decider
     preemptor: Preemptor

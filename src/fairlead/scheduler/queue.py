@@ -18,9 +18,10 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter
-from dataclasses import dataclass, field
 from enum import IntEnum, auto
 from typing import Final, TypeVar
+
+import msgspec
 
 from fairlead.api.scheduling import Pod
 from fairlead.scheduler.framework import EXTENDER, ClusterEvent, EventKind
@@ -57,8 +58,7 @@ class QueueState(IntEnum):  # an Enum's hash is Python's, and these are keys of 
     NONE = auto()
 
 
-@dataclass(slots=True, eq=False)
-class QueuedPod:
+class QueuedPod(msgspec.Struct, eq=False):
     """A pod in the queue."""
 
     pod: Pod
@@ -91,12 +91,11 @@ class QueuedPod:
         return self.profile.rank(self.pod, self.since), self.number
 
 
-@dataclass(slots=True)
-class InFlight:
+class InFlight(msgspec.Struct):
     """A pod that extenders are asked about, and what happened meanwhile."""
 
     queued: QueuedPod
-    changes: list[ClusterEvent] = field(default_factory=list)
+    changes: list[ClusterEvent] = msgspec.field(default_factory=list)
 
 
 #: When it is due, its rank, its ticket and the pod.

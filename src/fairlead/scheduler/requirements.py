@@ -37,8 +37,7 @@ LONGEST_KEY: Final = 16_384
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
-@dataclass(frozen=True, slots=True)
-class PodClaim:
+class PodClaim(msgspec.Struct, frozen=True):
     """The claim behind a volume of a pod."""
 
     #: `namespace/name`

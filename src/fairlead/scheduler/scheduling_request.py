@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from fairlead.scheduler.pod_relations import PodRelations
 from fairlead.scheduler.requirements import PodRequirements
 
 
-@dataclass(frozen=True, slots=True)
-class SchedulingRequest:
+class SchedulingRequest(msgspec.Struct, frozen=True):
     """What a decision is about: equal tasks get equal answers, but for what is nominated or assumed by uid."""
 
     requirements: PodRequirements

@@ -15,8 +15,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from fairlead.api.host_ports import HostPort
@@ -40,8 +40,7 @@ from fairlead.scheduler.requirements import PodRequirements, amount_of, is_count
 FIRST_SIZE = 64
 
 
-@dataclass(slots=True)
-class Placed:
+class Placed(msgspec.Struct):
     """A pod on a node."""
 
     pod: Pod

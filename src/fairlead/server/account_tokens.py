@@ -10,7 +10,6 @@ import base64
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -86,8 +85,7 @@ class Finder(Protocol):
     def find(self, resource: str, name: str, namespace: str = "") -> Encoded | None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Verified:
+class Verified(msgspec.Struct, frozen=True):
     """Whose token it is, and for whom it is, of those who were asked for."""
 
     user: User

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final, Generic, TypeVar
 
@@ -36,8 +35,7 @@ def takes_long(resource: Resource, size: int) -> bool:
     return size > (_LONG_BYTES if resource.definition else _LONG_CUSTOM_BYTES)
 
 
-@dataclass(frozen=True, slots=True)
-class RequestContext:
+class RequestContext(msgspec.Struct, frozen=True):
     """Who makes a request, and what its body showed while it was decoded."""
 
     user: User

@@ -7,8 +7,10 @@ share what is worked out for them: thousands of them have a handful of configura
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
@@ -42,8 +44,7 @@ _NO_SWAP: Final = "memorySwap.swapBehavior LimitedSwap does nothing: simulated m
 _MOST_CPUS: Final = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class NodeSettings:
+class NodeSettings(msgspec.Struct, frozen=True):
     """What the kubelet of a node runs with."""
 
     configured: Configured
@@ -58,8 +59,7 @@ class NodeResources(NamedTuple):
     allocatable: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class NodeGroup:
+class NodeGroup(msgspec.Struct, frozen=True, eq=False):
     """Nodes that share a configuration file."""
 
     document: Obj

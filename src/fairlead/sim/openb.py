@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
+
+import msgspec
 
 from fairlead.api.names import dns1123_subdomain
 from fairlead.api.objects import Obj
@@ -29,8 +30,7 @@ _NODE_COLUMNS = {"sn", "cpu_milli", "memory_mib", "gpu", "model"}
 _POD_COLUMNS = {"name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec", "creation_time"}
 
 
-@dataclass(frozen=True, slots=True)
-class Arrival:
+class Arrival(msgspec.Struct, frozen=True):
     """A pod, or a Job that makes some, and its time of creation, in seconds after the beginning of the trace."""
 
     at: float

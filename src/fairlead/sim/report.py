@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from fairlead.api.builtin import NODES, PODS
 from fairlead.api.nodes import Node
@@ -25,14 +26,13 @@ LONGEST_WAITS = 10
 UTILISATION_SLOTS = 24
 
 
-@dataclass(slots=True)
-class Usage:
+class Usage(msgspec.Struct):
     """Capacity and requests of one resource over time."""
 
     capacity: int = 0
     requested: int = 0
     #: (moment, requested, capacity) from each change on.
-    samples: list[tuple[float, int, int]] = field(default_factory=list)
+    samples: list[tuple[float, int, int]] = msgspec.field(default_factory=list)
 
     def change(self, moment: float, *, requested: int = 0, capacity: int = 0) -> None:
         self.requested += requested
@@ -58,14 +58,13 @@ class Usage:
         )
 
 
-@dataclass(slots=True)
-class NamespaceUsage:
+class NamespaceUsage(msgspec.Struct):
     """The pods of one namespace: how many were placed and evicted, and what they held over time."""
 
     placed: int = 0
     evicted: int = 0
-    held: dict[str, int] = field(default_factory=dict)
-    area: dict[str, float] = field(default_factory=dict)
+    held: dict[str, int] = msgspec.field(default_factory=dict)
+    area: dict[str, float] = msgspec.field(default_factory=dict)
     changed_at: float = 0.0
 
     def hold(self, amounts_: Mapping[str, int], sign: int, moment: float) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Unpack
+
+import msgspec
 
 from fairlead.api.builtin import EVENTS, PODS
 from fairlead.api.objects import Obj
@@ -27,8 +28,7 @@ from fairlead.simulation.tables import Event, Events, Pods, event_row, pod_row
 from fairlead.study.recorded import RESTLESS, recorded
 
 
-@dataclass(frozen=True, slots=True)
-class Simulation:
+class Simulation(msgspec.Struct, frozen=True):
     """What came of a run."""
 
     #: What `fairlead simulate -o json` prints.

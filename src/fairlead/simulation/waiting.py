@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 from typing import Final, TypeAlias
+
+import msgspec
 
 from fairlead.api.builtin import EVENTS
 from fairlead.api.errors import Gone
@@ -25,8 +26,7 @@ _DELETE: Final = "delete"
 _MOST_EVENTS: Final = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(msgspec.Struct, frozen=True):
     """The object that somebody waits for."""
 
     resource: Resource

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+import msgspec
 
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.quantity import Quantity, QuantityError, parse
@@ -35,11 +36,10 @@ _OWN_LABELS: Final = frozenset({"kubernetes.io/hostname"})
 _SHAPED_BY: Final = frozenset({"cpu", "memory", "pods", "ephemeral-storage"})
 
 
-@dataclass(slots=True)
-class NodeGroups:
-    steps: list[Step] = field(default_factory=list)
+class NodeGroups(msgspec.Struct):
+    steps: list[Step] = msgspec.field(default_factory=list)
     #: What could not be mapped, in lines of text.
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = msgspec.field(default_factory=list)
 
 
 def node_groups(objects: Sequence[Obj]) -> NodeGroups:

@@ -6,7 +6,8 @@ import multiprocessing
 import os
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from fairlead.study.changes.document import Change
 from fairlead.study.outcome import Outcome

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from fairlead.client.informer import Informers
 from fairlead.compose import Settings, simulation

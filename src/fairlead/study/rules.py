@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+import msgspec
 
 from fairlead.golang import yaml as goyaml
 from fairlead.sim.durations import seconds_of, span
@@ -28,8 +29,7 @@ _BOUNDS: Final = ("atMost", "atLeast", "notMoreThanBefore")
 _WORDS: Final = ("name", "of", "variant")
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True):
     """One figure of one scope and its bounds."""
 
     figure: str
@@ -43,8 +43,7 @@ class Rule:
     not_more_than_before: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True):
     """Whether a variant meets a rule."""
 
     variant: str

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from fairlead.api.builtin import RESOURCE_QUOTAS
 from fairlead.client.events import telling_only
@@ -29,8 +31,7 @@ from fairlead.study.outcome import Fairness, Outcome, StepDone
 from fairlead.study.recorded import OnArrival, RecordedRun, recorded
 
 
-@dataclass(frozen=True, slots=True)
-class Scene:
+class Scene(msgspec.Struct, frozen=True):
     """What all variants begin with."""
 
     settings: Settings

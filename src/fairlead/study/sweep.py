@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from fairlead.study.changes.document import Change, step_of
 from fairlead.study.changes.errors import Origin
@@ -17,8 +18,7 @@ _RANGE: Final = re.compile(r"(?P<what>[^=]+)=(?P<first>\d+)\.\.(?P<last>\d+)(?::
 _MOST_VALUES: Final = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Sweep:
+class Sweep(msgspec.Struct, frozen=True):
     """`WHAT=FIRST..LAST[:STEP]`, as in nodes=90..110 and quota/team/requests.memory=10..40:5Gi."""
 
     what: str

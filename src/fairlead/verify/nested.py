@@ -12,10 +12,11 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from zlib import crc32
+
+import msgspec
 
 from fairlead.agent import linux
 from fairlead.agent.cgroups.hierarchies import hierarchies
@@ -41,8 +42,7 @@ class TooSmall(Exception):
     """This machine cannot spare what the workload wants; the text says what it lacks."""
 
 
-@dataclass(frozen=True, slots=True)
-class Nested:
+class Nested(msgspec.Struct, frozen=True):
     """What is there, and what is known of it."""
 
     folder: Path

@@ -10,9 +10,11 @@ Whoever runs a workload here has to be sure that it is the workload that fails, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
 
 from fairlead.api.objects import Obj
 from fairlead.api.quantity import QuantityError, parse
@@ -39,8 +41,7 @@ _PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
 _DECIDED_HERE: Final = ("cgroupRoot", "cgroupDriver", "failCgroupV1", "cgroupsPerQOS")
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
+class Size(msgspec.Struct, frozen=True):
     """What of this machine the workload gets, and for how long it is looked at."""
 
     memory_bytes: int = 512 * _MIB
@@ -49,8 +50,7 @@ class Size:
     seconds: float = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class Workload:
+class Workload(msgspec.Struct, frozen=True):
     name: str
     size: Size
     #: A KubeletConfiguration.

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from cryptography import x509
+from msgspec.structs import replace
 
 from fairlead.agent.certificates.kept import KeptCertificate
 from fairlead.agent.certificates.requests import NoCertificate, client_certificate

@@ -6,9 +6,10 @@ What is mounted decides, not where: some machines mount cpu and cpuacct together
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 #: Without these the limits of pods mean nothing.
 NEEDED: Final = ("cpu", "memory", "pids")
@@ -21,8 +22,7 @@ class NoCgroups(Exception):
     """The machine has no cgroups that a node could use; the text says what is missing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hierarchies:
+class Hierarchies(msgspec.Struct, frozen=True):
     """Where each controller is; on version 2 all in one place."""
 
     version: int

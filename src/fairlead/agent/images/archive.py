@@ -9,9 +9,10 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final, TypeVar
+
+import msgspec
 
 from fairlead.agent.images import references
 from fairlead.agent.images.contents import ImageContents, LayerSource
@@ -40,8 +41,7 @@ _MOST_NESTED: Final = 3  # indexes in indexes
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(msgspec.Struct, frozen=True):
     offset: int
     size: int
 
@@ -150,8 +150,7 @@ class Archive:
         return place
 
 
-@dataclass(frozen=True, slots=True)
-class _Opener:
+class _Opener(msgspec.Struct, frozen=True):
     file: BinaryIO
     place: _Place
 

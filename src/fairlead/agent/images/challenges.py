@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 _MOST: Final = 4096
 _PARAMETER: Final = re.compile(r'\s*,?\s*([A-Za-z_]+)\s*=\s*(?:"([^"\\]*)"|([^\s",]+))')
 
 
-@dataclass(frozen=True, slots=True)
-class Challenge:
+class Challenge(msgspec.Struct, frozen=True):
     #: `bearer` or `basic`.
     scheme: str
     realm: str = ""

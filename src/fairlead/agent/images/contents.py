@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+
+import msgspec
 
 from fairlead.agent.images.tar import Readable
 
 
-@dataclass(frozen=True, slots=True)
-class LayerSource:
+class LayerSource(msgspec.Struct, frozen=True):
     """One layer as it was packed; `open` begins anew each time."""
 
     open: Callable[[], AbstractContextManager[Readable]]
@@ -18,8 +18,7 @@ class LayerSource:
     digest: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ImageContents:
+class ImageContents(msgspec.Struct, frozen=True):
     config: bytes
     layers: Sequence[LayerSource]
     tags: Sequence[str]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final, TypeVar
 from urllib.parse import urlsplit
@@ -24,8 +23,7 @@ _MOST_ENTRIES: Final = 10_000
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Credential:
+class Credential(msgspec.Struct, frozen=True):
     username: str
     password: str
 
@@ -40,8 +38,7 @@ class _ConfigJson(msgspec.Struct):
     auths: dict[str, _Entry] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Keyring:
+class Keyring(msgspec.Struct, frozen=True):
     """Credentials by the place they are for: host, or host and path. The most specific come first."""
 
     entries: Sequence[tuple[str, Credential]] = ()

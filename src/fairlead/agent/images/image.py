@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from fairlead.agent.images.manifests import ContainerConfig
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
+class Image(msgspec.Struct, frozen=True):
     #: The digest of its configuration.
     id: str
     tags: Sequence[str]
@@ -24,8 +24,7 @@ class Image:
     is_flat: bool
 
 
-@dataclass(frozen=True, slots=True)
-class DiskUsage:
+class DiskUsage(msgspec.Struct, frozen=True):
     """Of all layers, each counted once."""
 
     bytes: int

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from fairlead.agent.images.contents import ImageContents, LayerSource
 from fairlead.agent.images.errors import BadImage

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 MIB: Final = 1 << 20
 #: In one read, write or hash.
 PIECE: Final = 256 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True):
     """The most that is taken of one image, or of one archive."""
 
     #: Of a manifest, an index or a configuration (containerd's bound).

@@ -6,8 +6,9 @@ A tag beside a digest says nothing and is dropped, as in containerd.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from fairlead.agent.images.errors import InvalidReference
 from fairlead.golang.quoting import go_quote
@@ -25,8 +26,7 @@ _DIGEST: Final = re.compile(r"sha256:[a-f0-9]{64}|sha512:[a-f0-9]{128}")
 _ID: Final = re.compile(r"[a-f0-9]{64}")
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(msgspec.Struct, frozen=True):
     """The name of an image in full: with a registry, and with either a tag or a digest."""
 
     domain: str

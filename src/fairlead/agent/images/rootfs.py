@@ -6,7 +6,6 @@ import os
 import tarfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,8 +16,7 @@ from fairlead.agent.images.manifests import ContainerConfig, ImageConfig, RootFs
 from fairlead.agent.images.streams import Hashed, Section, digest_of
 
 
-@dataclass(frozen=True, slots=True)
-class RunAs:
+class RunAs(msgspec.Struct, frozen=True):
     """What a root file system does not say of itself."""
 
     entrypoint: Sequence[str] = ()

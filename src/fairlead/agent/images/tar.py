@@ -9,8 +9,9 @@ from __future__ import annotations
 import enum
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final, Protocol
+
+import msgspec
 
 from fairlead.agent.images.errors import BadImage
 from fairlead.agent.images.limits import PIECE, Limits
@@ -40,8 +41,7 @@ class Readable(Protocol):
     def read(self, size: int, /) -> bytes: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(msgspec.Struct, frozen=True):
     #: As the archive has it: it may be absolute, or lead out.
     name: str
     kind: Kind

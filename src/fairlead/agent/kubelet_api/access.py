@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
+
+import msgspec
 
 from fairlead.api.builtin import SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS
 from fairlead.api.errors import ApiError
@@ -67,8 +68,7 @@ class _AccessReview(View):
     status: _AccessStatus = _AccessStatus()
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
+class _Kept(msgspec.Struct, frozen=True):
     user: User | None
     is_allowed: bool
     until: float

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qs, unquote
+
+import msgspec
 
 from fairlead.agent.kubelet_api import commands, logs, ports
 from fairlead.agent.kubelet_api.access import KubeletAccess
@@ -27,8 +28,7 @@ _READS: Final = ("GET", "HEAD")
 _UPGRADES: Final = ("GET", "POST")
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
+class _Asked(msgspec.Struct, frozen=True):
     """A request of somebody who may make it."""
 
     scope: Scope

@@ -6,17 +6,17 @@ Source: cri-client `pkg/logs/logs.go` (1.36).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
+
+import msgspec
 
 #: A line of more bytes is none of CRI's, whose runtimes divide theirs.
 MOST_LINE_BYTES: Final = 1 << 20
 _PARTIAL: Final = b"P"
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(msgspec.Struct, frozen=True):
     """What is to be shown of each line."""
 
     has_timestamps: bool = False

@@ -12,9 +12,10 @@ import os
 import stat
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from fairlead.agent.trees import walked
 from fairlead.node.eviction.candidates import DiskUsage
@@ -27,8 +28,7 @@ _BLOCK_BYTES: Final = 512
 _MOST_LINKED: Final = 100_000
 
 
-@dataclass(frozen=True, slots=True)
-class _Walked:
+class _Walked(msgspec.Struct, frozen=True):
     usage: DiskUsage
     ended_at: float
     took: float

@@ -6,8 +6,9 @@ What does not change while a pod is as it is (names, limits) is worked out once:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.cgroups.usage import CgroupUsage, throttling_of, usage_of
@@ -36,8 +37,7 @@ from fairlead.node.stats.measurements import (
 from fairlead.node.volume_media import Medium, medium_of
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredPod:
+class MeasuredPod(msgspec.Struct, frozen=True):
     """A pod as far as it matters to whoever measures it."""
 
     name: str
@@ -95,8 +95,7 @@ def _volumes(place: Place, manifest: Obj) -> Iterator[tuple[str, tuple[Path, boo
             yield volume["name"], (folder / volume["name"], is_on_disk)
 
 
-@dataclass(frozen=True, slots=True)
-class PodMeter:
+class PodMeter(msgspec.Struct, frozen=True):
     """Measures at one moment."""
 
     cgroups: Cgroups

@@ -13,9 +13,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from dataclasses import replace
 from ipaddress import IPv4Network
 from typing import Final
+
+from msgspec.structs import replace
 
 from fairlead.agent.network import machine, subnets
 from fairlead.agent.network.cluster_network import ClusterNetwork

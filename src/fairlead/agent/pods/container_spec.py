@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,8 +24,7 @@ _DEFAULT_MESSAGE_PATH: Final = "/dev/termination-log"
 _LONGEST_PROFILE: Final = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
+class Made(msgspec.Struct, frozen=True):
     """What else a container is made of."""
 
     id: str

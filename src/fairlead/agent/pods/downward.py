@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from fairlead.api.objects import Obj
 from fairlead.api.quantity import ZERO, Quantity, parse
@@ -19,8 +20,7 @@ _OVERCOMMITTED: Final = ("cpu", "memory", "ephemeral-storage")
 _KEYED: Final = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]")
 
 
-@dataclass(frozen=True, slots=True)
-class DownwardApi:
+class DownwardApi(msgspec.Struct, frozen=True):
     """`manifest` is the pod; resources without a limit are those of the node."""
 
     manifest: Obj

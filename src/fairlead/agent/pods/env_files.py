@@ -15,9 +15,10 @@ import logging
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from fairlead.agent import linux
 from fairlead.api.objects import Obj
@@ -36,24 +37,22 @@ class NoVariable(Exception):
     """Why there is no value, as a kubelet tells it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Variables:
+class Variables(msgspec.Struct, frozen=True):
     """What a file says: a kubelet reads it up to the key that it looks for, and so never sees what is wrong below."""
 
-    values: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, str] = msgspec.field(default_factory=dict)
     #: What ended the reading; empty at the end of the file.
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class EnvFiles:
+class EnvFiles(msgspec.Struct, frozen=True):
     """For one container, which may name a file many times; `volume` is where one is, by name.
 
     The last file alone is kept: a container may name thousands.
     """
 
     volume: Callable[[str], Path | None]
-    _read: dict[Path, Variables] = field(default_factory=dict)
+    _read: dict[Path, Variables] = msgspec.field(default_factory=dict)
 
     async def value(self, reference: Obj) -> str | None:
         """None for an optional key that is not there. NoVariable."""

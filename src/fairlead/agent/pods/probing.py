@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -24,8 +23,7 @@ from fairlead.runtime.clock import monotonic, now
 _KINDS: Final = {"Startup": "startupProbe", "Readiness": "readinessProbe", "Liveness": "livenessProbe"}
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
+class Told(msgspec.Struct, frozen=True):
     """A probe has failed: an event about the container."""
 
     kind: str

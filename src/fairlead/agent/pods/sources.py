@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from fairlead.api.builtin import CONFIG_MAPS, RUNTIME_CLASSES, SECRETS, SERVICE_ACCOUNTS
 from fairlead.api.errors import NotFound
@@ -39,10 +41,9 @@ class _Token(NamedTuple):
     renew_at: float
 
 
-@dataclass(frozen=True, slots=True)
-class Sources:
+class Sources(msgspec.Struct, frozen=True):
     api: Api
-    _tokens: LruCache[Hashable, _Token] = field(default_factory=lambda: LruCache(_MOST_TOKENS))
+    _tokens: LruCache[Hashable, _Token] = msgspec.field(default_factory=lambda: LruCache(_MOST_TOKENS))
     #: What a round has read; None outside of one.
     _known: dict[Hashable, Mapping[str, bytes] | None] | None = None
 

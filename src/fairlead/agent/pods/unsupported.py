@@ -8,12 +8,13 @@ node without root honours less: `pod_fields_of_user.txt` has the rows that are o
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
+
+import msgspec
 
 from fairlead.api.objects import Obj
 from fairlead.node.admission import Refusal
@@ -29,8 +30,7 @@ class Verdict(StrEnum):
     REFUSED = "refused"
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(msgspec.Struct, frozen=True):
     """What becomes of a field."""
 
     name: str

@@ -11,10 +11,11 @@ runtime. Its life:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
+
+import msgspec
 
 from fairlead.agent.kubelet_api.pod_streams import ProcessStreams
 from fairlead.agent.network_seam import HostPort
@@ -41,8 +42,7 @@ class IdRange(NamedTuple):
     length: int
 
 
-@dataclass(frozen=True, slots=True)
-class HandlerFeatures:
+class HandlerFeatures(msgspec.Struct, frozen=True):
     """What one of a runtime's ways to run containers can do, as the status of a node tells it."""
 
     has_recursive_read_only_mounts: bool = False
@@ -50,8 +50,7 @@ class HandlerFeatures:
     has_user_namespaces: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SandboxSpec:
+class SandboxSpec(msgspec.Struct, frozen=True, kw_only=True):
     uid: str
     namespace: str
     name: str
@@ -65,7 +64,7 @@ class SandboxSpec:
     host_pid: bool = False
     host_ports: Sequence[HostPort] = ()
     #: By name, as the kernel has them for namespaces of the pod's own.
-    sysctls: Mapping[str, str] = field(default_factory=dict)
+    sysctls: Mapping[str, str] = msgspec.field(default_factory=dict)
     #: Its containers see each other's processes.
     shares_processes: bool = False
     #: One of its containers is.
@@ -90,8 +89,7 @@ class Sandbox(NamedTuple):
     users: IdRange | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Mount:
+class Mount(msgspec.Struct, frozen=True):
     """Something of the machine that is to be seen in a container."""
 
     source: Path
@@ -110,8 +108,7 @@ class AppArmorProfile(NamedTuple):
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Security:
+class Security(msgspec.Struct, frozen=True, kw_only=True):
     """What a container may do."""
 
     user: str = ""  # as an image says it: USER[:GROUP], names or numbers
@@ -135,8 +132,7 @@ class Security:
     apparmor: AppArmorProfile | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerSpec:
+class ContainerSpec(msgspec.Struct, frozen=True, kw_only=True):
     #: What it is called where the runtime has no names of its own: the same for the same run of a container.
     id: str
     pod_uid: str
@@ -151,7 +147,7 @@ class ContainerSpec:
     working_dir: str = "/"
     mounts: Sequence[Mount] = ()
     resources: ContainerValues
-    security: Security = field(default_factory=Security)
+    security: Security = msgspec.field(default_factory=Security)
     #: Those of its pod.
     users: IdRange | None = None
     host_pid: bool = False
@@ -173,8 +169,7 @@ class State(StrEnum):
     EXITED = "exited"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerStatus:
+class ContainerStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a container now."""
 
     id: str

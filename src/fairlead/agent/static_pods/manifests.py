@@ -10,7 +10,6 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,12 +40,11 @@ class NotAPod(ValueError):
     """Why a file is none; in a kubelet's words."""
 
 
-@dataclass(slots=True)
-class Found:
+class Found(msgspec.Struct):
     """The pods by namespace/name, and what is wrong with files, by path."""
 
-    pods: dict[str, Obj] = field(default_factory=dict)
-    problems: dict[Path, str] = field(default_factory=dict)
+    pods: dict[str, Obj] = msgspec.field(default_factory=dict)
+    problems: dict[Path, str] = msgspec.field(default_factory=dict)
 
 
 def signature(path: Path) -> Mapping[str, tuple[int, ...]]:

@@ -14,7 +14,6 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -36,8 +35,7 @@ _LOOK_SECONDS: Final = 1.0
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(msgspec.Struct, frozen=True):
     pod: Pod
     manifest: Obj
 

@@ -7,7 +7,6 @@ Reference: pkg/kubelet/volumemanager/populator, pkg/volume/local.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -23,16 +22,14 @@ from fairlead.api.verbs import Api
 from fairlead.kinds.object_references import claim_name
 
 
-@dataclass(frozen=True, slots=True)
-class Claimed:
+class Claimed(msgspec.Struct, frozen=True):
     path: Path
     is_read_only: bool
     #: A path of the machine belongs to the machine; a volume that is local to it belongs to the pods.
     takes_owner: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Claims:
+class Claims(msgspec.Struct, frozen=True):
     """Those of one pod, read in the name of its node."""
 
     api: Api

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from fairlead.agent.pods.downward import DownwardApi
 from fairlead.agent.pods.sources import Sources
@@ -14,8 +15,7 @@ from fairlead.api.objects import Obj
 from fairlead.api.pods import Pod
 
 
-@dataclass(frozen=True, slots=True)
-class PodContent:
+class PodContent(msgspec.Struct, frozen=True):
     pod: Pod
     manifest: Obj
     sources: Sources

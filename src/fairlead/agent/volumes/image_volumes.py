@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from fairlead.agent import linux
 from fairlead.agent.images_seam import Image, Images, InvalidName, PullFailure
@@ -19,8 +20,7 @@ _FLAGS: Final = linux.MS_RDONLY | linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NO
 _LONGEST_OPTIONS: Final = 4095
 
 
-@dataclass(frozen=True, slots=True)
-class ImageVolumes:
+class ImageVolumes(msgspec.Struct, frozen=True):
     images: Images
     secrets: Callable[[], Awaitable[Sequence[Mapping[str, bytes]]]]
 

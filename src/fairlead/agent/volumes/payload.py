@@ -10,24 +10,23 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from fairlead.agent.trees import make_folders, remove_tree, walked
 
 DATA: Final = "..data"
 
 
-@dataclass(frozen=True, slots=True)
-class PayloadFile:
+class PayloadFile(msgspec.Struct, frozen=True):
     content: bytes
     mode: int
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(msgspec.Struct, frozen=True):
     """None for what stays root's."""
 
     uid: int | None = None

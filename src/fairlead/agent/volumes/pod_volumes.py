@@ -6,9 +6,10 @@ import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from fairlead.agent import linux
 from fairlead.agent.pods.environment import fully_expanded
@@ -31,18 +32,17 @@ _TMPFS: Final = linux.MS_NOSUID | linux.MS_NODEV
 _PROPAGATION: Final = {"HostToContainer": "rslave", "Bidirectional": "rshared"}
 
 
-@dataclass(slots=True)
-class PodVolumes:
+class PodVolumes(msgspec.Struct):
     """`folder` is the pod's own."""
 
     folder: Path
     #: The most that a volume in memory may hold.
     most_memory: int
-    _paths: dict[str, Path] = field(default_factory=dict)
+    _paths: dict[str, Path] = msgspec.field(default_factory=dict)
     #: Those that no container may write to, whatever it says.
-    _read_only: set[str] = field(default_factory=set)
+    _read_only: set[str] = msgspec.field(default_factory=set)
     #: By name, the digest of what was written last.
-    _written: dict[str, bytes] = field(default_factory=dict)
+    _written: dict[str, bytes] = msgspec.field(default_factory=dict)
 
     async def set_up(self, volumes: Sequence[Obj], content: PodContent, images: ImageVolumes) -> str:
         """Make them, each by itself; the problem of the first that cannot be, as its event tells it."""

@@ -7,10 +7,11 @@ github.com/robfig/cron/v3, with the panic that pkg/util/parsers of Kubernetes re
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import msgspec
 
 from fairlead.api.cron.schedules import EverySchedule, FieldSchedule, Schedule
 from fairlead.caches import bounded_cache
@@ -22,13 +23,12 @@ class ScheduleError(ValueError):
     """The text is no schedule; `str()` of it says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Bounds:
+class _Bounds(msgspec.Struct, frozen=True):
     """The values of one field, and the names that some of them have."""
 
     low: int
     high: int
-    names: Mapping[str, int] = field(default_factory=dict)
+    names: Mapping[str, int] = msgspec.field(default_factory=dict)
 
 
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -101,8 +101,7 @@ def _every(text: str) -> EverySchedule:
     return EverySchedule(max(nanoseconds // NANOSECONDS, 1))
 
 
-@dataclass(frozen=True, slots=True)
-class _Field:
+class _Field(msgspec.Struct, frozen=True):
     values: frozenset[int]
     is_any: bool  # `*`, alone or in a list: the day is then for the other field of days to say
 

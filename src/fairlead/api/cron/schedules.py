@@ -6,9 +6,10 @@ skipped, and one that it repeats counts twice, as with github.com/robfig/cron/v3
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final, Protocol
+
+import msgspec
 
 #: A schedule that does not fire for so long never will (30 February).
 _YEARS_AHEAD: Final = 5
@@ -27,8 +28,7 @@ class Schedule(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class EverySchedule:
+class EverySchedule(msgspec.Struct, frozen=True):
     """At a fixed distance."""
 
     seconds: int
@@ -40,8 +40,7 @@ class EverySchedule:
         return fired + (now - fired) // self.seconds * self.seconds
 
 
-@dataclass(frozen=True, slots=True)
-class FieldSchedule:
+class FieldSchedule(msgspec.Struct, frozen=True):
     """When the wall clock shows one of these."""
 
     minutes: frozenset[int]

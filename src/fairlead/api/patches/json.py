@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from fairlead.api.encoded import copied
 from fairlead.api.errors import BadRequest, EntityTooLarge
@@ -26,8 +27,7 @@ _TEXTS: Final = ("op", "path", "from")
 _FIELDS: Final = frozenset({*_TEXTS, "value"})
 
 
-@dataclass(frozen=True, slots=True)
-class JsonPatch:
+class JsonPatch(msgspec.Struct, frozen=True):
     operations: tuple[Obj, ...]
     #: Strict decoding errors (`json patch unknown field "[0].x"`): warnings, or a refusal under `Strict`.
     unknown: tuple[str, ...] = ()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from fairlead.cel.types import Type
 
@@ -12,8 +13,7 @@ from fairlead.cel.types import Type
 Cost = Callable[..., int]
 
 
-@dataclass(frozen=True, slots=True)
-class Overload:
+class Overload(msgspec.Struct, frozen=True):
     """A function of arguments; those of a method begin with its target."""
 
     function: str

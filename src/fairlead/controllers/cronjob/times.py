@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from fairlead.api.cron import EARLIEST, Schedule
 from fairlead.api.jobs import CronJob
@@ -13,8 +14,7 @@ from fairlead.runtime.clock import parse_timestamp
 MANY_MISSED: Final = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Due:
+class Due(msgspec.Struct, frozen=True):
     """The latest time that has come and was not acted on."""
 
     at: float

@@ -6,15 +6,15 @@ before the next replacement (client-go's flowcontrol.Backoff, 1 s to 15 min).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 _FIRST_SECONDS: Final = 1.0
 _LONGEST_SECONDS: Final = 900.0
 
 
-@dataclass(slots=True)
-class _Failure:
+class _Failure(msgspec.Struct):
     wait: float
     at: float
 

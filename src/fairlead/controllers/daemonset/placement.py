@@ -6,7 +6,6 @@ could go: node name, affinity and taints, but not room (pkg/controller/daemon, `
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -38,8 +37,7 @@ _TOLERATED_BY_HOST_NETWORK: Final = (("network-unavailable", NO_SCHEDULE),)
 _NO_EXECUTE: Final = frozenset({NO_EXECUTE})
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(msgspec.Struct, frozen=True):
     """What the template says about nodes, compiled once for each generation of a daemon set."""
 
     spec: PodSpec

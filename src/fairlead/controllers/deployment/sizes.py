@@ -7,7 +7,8 @@ always go on; while several sets live, a change of the deployment's size is shar
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from fairlead.api.workloads import Deployment, ReplicaSet, RollingUpdate
 from fairlead.controllers.rounding import rounded_down, rounded_up
@@ -17,8 +18,7 @@ DESIRED = "deployment.kubernetes.io/desired-replicas"
 MAXIMUM = "deployment.kubernetes.io/max-replicas"
 
 
-@dataclass(slots=True)
-class Sized:
+class Sized(msgspec.Struct):
     """A replica set and the size that it has by now, which this turn may have changed."""
 
     set: ReplicaSet

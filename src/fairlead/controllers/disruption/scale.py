@@ -7,8 +7,9 @@ instance, is asked through its `scale`. Source: the finders of pkg/controller/di
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+import msgspec
 
 from fairlead.api import builtin
 from fairlead.api.autoscaling import Scale
@@ -28,8 +29,7 @@ class Uncountable(Exception):
     """The number of expected pods cannot be told; the text is the event's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Expected:
+class Expected(msgspec.Struct, frozen=True):
     """The sum of all owners, and whether there were pods without any."""
 
     pods: int

@@ -7,7 +7,6 @@ ones first fill the slices that change anyway. Source: k8s.io/endpointslice/reco
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -28,13 +27,12 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 _decode = msgspec.json.Decoder().decode
 
 
-@dataclass(slots=True)
-class PortGroup:
+class PortGroup(msgspec.Struct):
     """The endpoints of one family that have the same ports."""
 
     family: str
     ports: list[Obj]
-    endpoints: list[Obj] = field(default_factory=list)
+    endpoints: list[Obj] = msgspec.field(default_factory=list)
 
     @property
     def key(self) -> tuple[str, bytes]:
@@ -67,8 +65,7 @@ def grouped(found: Iterable[tuple[str, list[Obj], Obj]]) -> list[PortGroup]:
     return list(groups.values())
 
 
-@dataclass(frozen=True, slots=True)
-class _Draft:
+class _Draft(msgspec.Struct, frozen=True):
     """What a slice should hold."""
 
     group: PortGroup

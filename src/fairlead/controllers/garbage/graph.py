@@ -7,15 +7,15 @@ Every change of every object passes here, so one that touches neither owners nor
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from fairlead.api.meta import Object, OwnerReference
 from fairlead.api.names import FOREGROUND, ORPHAN
 from fairlead.api.resources import Resource
 
 
-@dataclass(slots=True)
-class GraphNode:
+class GraphNode(msgspec.Struct):
     """An object as the graph knows it."""
 
     resource: Resource

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from fairlead.api.autoscaling import Behavior, ScalingPolicy, ScalingRules
 from fairlead.controllers.horizontal.replicas import MAX_REPLICAS
@@ -40,13 +41,12 @@ _DOWN_LIMIT: Final = ("ScaleDownLimit", "the desired replica count is decreasing
 Cause = tuple[str, str]
 
 
-@dataclass(slots=True)
-class History:
+class History(msgspec.Struct):
     """What was proposed to one workload, and how many replicas it got and lost, with the time of each."""
 
-    proposed: list[tuple[float, int]] = field(default_factory=list)
-    added: list[tuple[float, int]] = field(default_factory=list)
-    removed: list[tuple[float, int]] = field(default_factory=list)
+    proposed: list[tuple[float, int]] = msgspec.field(default_factory=list)
+    added: list[tuple[float, int]] = msgspec.field(default_factory=list)
+    removed: list[tuple[float, int]] = msgspec.field(default_factory=list)
 
     def begin(self, current: int, now: float) -> None:
         if not self.proposed:
@@ -73,15 +73,13 @@ class History:
         return current - added + removed
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(msgspec.Struct, frozen=True):
     current: int
     low: int
     high: int
 
 
-@dataclass(frozen=True, slots=True)
-class Normalized:
+class Normalized(msgspec.Struct, frozen=True):
     """The number of replicas, and why it is that one: `AbleToScale` and `ScalingLimited`."""
 
     replicas: int

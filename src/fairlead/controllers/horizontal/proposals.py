@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from fairlead.api.autoscaling import CustomMetric, HorizontalPodAutoscaler, MetricSpec, ResourceMetric, Scale
 from fairlead.api.errors import ApiError
@@ -37,8 +38,7 @@ TURN_PODS: Final = 2000
 _NANOS_IN_MILLI: Final = 10**6
 
 
-@dataclass(frozen=True, slots=True)
-class Workload:
+class Workload(msgspec.Struct, frozen=True):
     """What the metrics of one autoscaler are about."""
 
     autoscaler: HorizontalPodAutoscaler
@@ -51,8 +51,7 @@ class Workload:
         return self.autoscaler.metadata.namespace
 
 
-@dataclass(frozen=True, slots=True)
-class Proposed:
+class Proposed(msgspec.Struct, frozen=True):
     replicas: int
     metric: str
     status: Obj

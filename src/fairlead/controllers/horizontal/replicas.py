@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from itertools import compress
 from typing import Final
+
+import msgspec
 
 MAX_REPLICAS: Final = 2**31 - 1
 
@@ -24,8 +25,7 @@ class Incomputable(Exception):
     """No number of replicas can be computed; the text says why, as in events."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tolerances:
+class Tolerances(msgspec.Struct, frozen=True):
     """How far the ratio may be from 1 without a change."""
 
     scale_down: float = 0.1
@@ -35,8 +35,7 @@ class Tolerances:
         return 1.0 - self.scale_down <= ratio <= 1.0 + self.scale_up
 
 
-@dataclass(frozen=True, slots=True)
-class PodGroups:
+class PodGroups(msgspec.Struct, frozen=True):
     """The pods of a workload by what their samples are worth; each pod is in one group."""
 
     ready: int
@@ -57,8 +56,7 @@ class PodGroups:
         return counted
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(msgspec.Struct, frozen=True):
     replicas: int
     #: What a pod uses now, in thousandths.
     average: int
@@ -66,8 +64,7 @@ class Proposal:
     utilization: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Usage:
+class _Usage(msgspec.Struct, frozen=True):
     ratio: float
     average: int
     utilization: int | None = None

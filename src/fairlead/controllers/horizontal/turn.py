@@ -6,7 +6,6 @@ Source: reconcileAutoscaler in pkg/controller/podautoscaler/horizontal.go.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -56,8 +55,7 @@ class _Unable(Exception):
     """This look ends here; what there is to say is in the status and in this text."""
 
 
-@dataclass(slots=True)
-class _Look:
+class _Look(msgspec.Struct):
     """What one look finds out."""
 
     autoscaler: HorizontalPodAutoscaler

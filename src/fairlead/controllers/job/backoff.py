@@ -7,8 +7,9 @@ pkg/controller/job/backoff_utils.go.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from fairlead.api.pods import Pod
 from fairlead.runtime.clock import parse_timestamp
@@ -17,8 +18,7 @@ FIRST_SECONDS: Final = 10.0
 LONGEST_SECONDS: Final = 600.0
 
 
-@dataclass(frozen=True, slots=True)
-class Backoff:
+class Backoff(msgspec.Struct, frozen=True):
     """The failures since the last success."""
 
     failures: int = 0

@@ -5,15 +5,15 @@ Source: pkg/controller/job/pod_failure_policy.go.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from fairlead.api.jobs import FailureRule, Job, OnExitCodes
 from fairlead.api.pods import ContainerStatus, Pod
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(msgspec.Struct, frozen=True):
     """What one failure means."""
 
     counts: bool

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass
 from heapq import merge
 from typing import Final
+
+import msgspec
 
 from fairlead.api.jobs import Job
 from fairlead.api.pods import Pod
@@ -20,8 +21,7 @@ FAILURES: Final = "batch.kubernetes.io/job-index-failure-count"
 IGNORED_FAILURES: Final = "batch.kubernetes.io/job-index-ignored-failure-count"
 
 
-@dataclass(frozen=True, slots=True)
-class Indexes:
+class Indexes(msgspec.Struct, frozen=True):
     """A set of indexes, kept as runs: `0-2147483646` is one of them, and costs as much as `0`."""
 
     runs: tuple[tuple[int, int], ...] = ()  # first and last, in order, neither touching nor overlapping

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from fairlead.api.jobs import Job
 from fairlead.api.pods import Pod
@@ -17,8 +18,7 @@ from fairlead.controllers.job.indexes import Indexes
 FINALIZER: Final = "batch.kubernetes.io/job-tracking"
 
 
-@dataclass(slots=True)
-class Verdict:
+class Verdict(msgspec.Struct):
     """That the job is over, and why. It is told at once, and again when the last pod is gone."""
 
     type: str  # SuccessCriteriaMet | FailureTarget
@@ -35,8 +35,7 @@ class Verdict:
         return "Complete" if self.is_success else "Failed"
 
 
-@dataclass(slots=True)
-class JobTurn:
+class JobTurn(msgspec.Struct):
     """One look at a job and its pods."""
 
     job: Job
@@ -51,11 +50,11 @@ class JobTurn:
     succeeded: int
     failed: int
     #: For numbered pods; `failed_indexes` only where each index has a limit of its own.
-    counted_indexes: Indexes = field(default_factory=Indexes)
-    succeeded_indexes: Indexes = field(default_factory=Indexes)
+    counted_indexes: Indexes = msgspec.field(default_factory=Indexes)
+    succeeded_indexes: Indexes = msgspec.field(default_factory=Indexes)
     failed_indexes: Indexes | None = None
     #: The last failed pod of an index, kept until its replacement has taken over its count of failures.
-    delayed: dict[int, Pod] = field(default_factory=dict)
+    delayed: dict[int, Pod] = msgspec.field(default_factory=dict)
     verdict: Verdict | None = None
 
     def removed(self, pods: Sequence[Pod]) -> None:

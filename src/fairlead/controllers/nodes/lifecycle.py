@@ -9,8 +9,9 @@ silent for too long, and a lease that is renewed costs a dictionary write. Sourc
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from fairlead.api.event_types import WARNING
 from fairlead.api.meta import Object
@@ -44,8 +45,7 @@ _BETA_LABELS: Final = {
 }
 
 
-@dataclass(slots=True)
-class _Health:
+class _Health(msgspec.Struct):
     """When a node was last heard of, on our clock, and the heartbeat by which."""
 
     uid: str

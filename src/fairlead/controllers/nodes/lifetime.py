@@ -7,8 +7,9 @@ one more write for each. As upstream, the nodes that are there already follow wh
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from fairlead.api.nodes import Node
 
@@ -24,8 +25,7 @@ _SIZES: Final = (
 )
 
 
-@dataclass(slots=True)
-class Lifetimes:
+class Lifetimes(msgspec.Struct):
     """The size of the cluster, kept current by every change of a node."""
 
     _nodes: int = 0

@@ -8,9 +8,10 @@ none at all while the whole cluster is. Source: pkg/controller/nodelifecycle (ha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
+
+import msgspec
 
 from fairlead.api.nodes import Node
 from fairlead.runtime.metrics import COUNTER, GAUGE, Computed, Family, Labels
@@ -30,8 +31,7 @@ class ZoneState(Enum):
     FULL = auto()
 
 
-@dataclass(slots=True)
-class Zone:
+class Zone(msgspec.Struct):
     """The nodes of one zone that count, and the budget for giving them up."""
 
     ready: int = 0
@@ -72,11 +72,10 @@ class Zone:
         return SECONDARY_EVICTIONS_PER_SECOND if self.ready + self.unready > LARGE_ZONE else 0.0
 
 
-@dataclass(slots=True)
-class Zones:
+class Zones(msgspec.Struct):
     """All zones, kept current by every change of a node."""
 
-    _zones: dict[str, Zone] = field(default_factory=dict)
+    _zones: dict[str, Zone] = msgspec.field(default_factory=dict)
 
     @property
     def families(self) -> list[Family]:

@@ -8,7 +8,6 @@ partition (pkg/controller/statefulset/stateful_set_control.go).
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -42,8 +41,7 @@ _CLAIM_SECONDS: Final = 1.0
 Step: TypeAlias = Generator[Action, Any, bool]
 
 
-@dataclass(slots=True)
-class Revisions:
+class Revisions(msgspec.Struct):
     """The revision that pods below the partition have, and the one that the others get."""
 
     current: ControllerRevision

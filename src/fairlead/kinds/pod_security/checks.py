@@ -8,16 +8,16 @@ Source: k8s.io/pod-security-admission/policy (registry.go, checks.go).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from fairlead.kinds.pod_security import baseline, restricted
 from fairlead.kinds.pod_security.checked_pod import CheckedPod, Rule, Violation, but_own_users, but_windows
 from fairlead.kinds.pod_security.policy import Level, LevelVersion
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Check:
+class _Check(msgspec.Struct, frozen=True, eq=False):
     """A rule as it was since a minor version, since another, …; before the first there was none."""
 
     revisions: tuple[tuple[int, Rule], ...]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from fairlead.api.objects import Obj
 
 
-@dataclass(frozen=True, slots=True)
-class PodScope:
+class PodScope(msgspec.Struct, frozen=True):
     """The pod of the container that is being checked."""
 
     #: The faultless volumes by name: a mount of any other is not found.

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
+
+import msgspec
 
 from fairlead.api.objects import Obj
 from fairlead.api.qos import BURSTABLE, GUARANTEED, qos_class
@@ -26,8 +27,7 @@ OOM_GROUP: Final = "memory.oom.group"
 _PAGE: Final = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerHost:
+class ContainerHost(msgspec.Struct, frozen=True):
     """What matters of the machine."""
 
     memory_capacity: int
@@ -40,8 +40,7 @@ class ContainerHost:
     allocatable_memory: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerValues:
+class ContainerValues(msgspec.Struct, frozen=True, kw_only=True):
     """LinuxContainerResources of CRI; 0 is what is not set."""
 
     cpu_shares: int
@@ -50,7 +49,7 @@ class ContainerValues:
     memory_limit: int
     oom_score_adj: int
     memory_swap_limit: int = 0
-    unified: Mapping[str, str] = field(default_factory=dict)
+    unified: Mapping[str, str] = msgspec.field(default_factory=dict)
 
     @property
     def cpu_weight(self) -> int:

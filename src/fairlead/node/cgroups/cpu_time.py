@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 UNLIMITED: Final = math.inf
 
 
-@dataclass(frozen=True, slots=True)
-class CpuGroup:
+class CpuGroup(msgspec.Struct, frozen=True):
     """A cgroup with those in it, or one container, which wants some cpu. In milli-cores."""
 
     weight: int
     quota_milli: float = UNLIMITED
     wanted_milli: float = 0.0
-    members: Mapping[str, CpuGroup] = field(default_factory=dict)
+    members: Mapping[str, CpuGroup] = msgspec.field(default_factory=dict)
 
     @property
     def usable_milli(self) -> float:

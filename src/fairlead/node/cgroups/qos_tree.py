@@ -9,7 +9,9 @@ Source: pkg/kubelet/cm/qos_container_manager_linux.go.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from fairlead.api.objects import Obj
 from fairlead.api.podresources import pod_requests
@@ -19,8 +21,7 @@ from fairlead.node.cgroups.cpu import MIN_SHARES, shares
 from fairlead.node.cgroups.values import MEMORY_LOW, MEMORY_MIN, CgroupSettings, CgroupValues
 
 
-@dataclass(frozen=True, slots=True)
-class ClassRequests:
+class ClassRequests(msgspec.Struct, frozen=True):
     """What the pods of a node request, by class."""
 
     burstable_milli_cpu: int = 0
@@ -28,8 +29,7 @@ class ClassRequests:
     guaranteed_memory: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class QosReservation:
+class QosReservation(msgspec.Struct, frozen=True):
     """What part of their requests higher classes have reserved, of a memory without the eviction threshold (S1-03)."""
 
     percent: int

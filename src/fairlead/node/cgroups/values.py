@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from fairlead.api.podresources import HUGEPAGES, Amounts
 from fairlead.api.quantity import units
@@ -19,8 +20,7 @@ MEMORY_LOW: Final = "memory.low"
 MEMORY_HIGH: Final = "memory.high"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CgroupValues:
+class CgroupValues(msgspec.Struct, frozen=True, kw_only=True):
     """None for what is not written: the kernel's default stays. Bytes and microseconds; -1 stands for no limit."""
 
     cpu_shares: int | None = None
@@ -29,17 +29,16 @@ class CgroupValues:
     memory_limit: int | None = None
     pids_limit: int | None = None
     #: By size of a page.
-    huge_page_limits: Mapping[int, int] = field(default_factory=dict)
+    huge_page_limits: Mapping[int, int] = msgspec.field(default_factory=dict)
     #: Further files of cgroup v2.
-    unified: Mapping[str, str] = field(default_factory=dict)
+    unified: Mapping[str, str] = msgspec.field(default_factory=dict)
 
     @property
     def cpu_weight(self) -> int | None:
         return None if self.cpu_shares is None else agent_weight(self.cpu_shares)
 
 
-@dataclass(frozen=True, slots=True)
-class CgroupSettings:
+class CgroupSettings(msgspec.Struct, frozen=True):
     """What a node's configuration says of the cgroups of pods."""
 
     enforces_cpu_limits: bool = True

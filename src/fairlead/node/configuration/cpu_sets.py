@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from fairlead.golang.numbers import atoi
 from fairlead.golang.quoting import go_quote
 
 
-@dataclass(frozen=True, slots=True)
-class CpuSet:
+class CpuSet(msgspec.Struct, frozen=True):
     #: From and to, both included; sorted, without overlap.
     ranges: tuple[tuple[int, int], ...] = ()
 

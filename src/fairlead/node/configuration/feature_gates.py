@@ -7,8 +7,9 @@ Sources: pkg/features/kube_features.go, client-go/features, component-base/logs 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 CPU_QUOTA_PERIOD: Final = "CustomCPUCFSQuotaPeriod"
 CRASH_LOOP_MAX: Final = "KubeletCrashLoopBackOffMax"
@@ -118,11 +119,10 @@ _DEFAULTS: Final[Mapping[str, bool]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class FeatureGates:
+class FeatureGates(msgspec.Struct, frozen=True):
     """Which features are on; those that are not named have their defaults."""
 
-    stated: Mapping[str, bool] = field(default_factory=dict)
+    stated: Mapping[str, bool] = msgspec.field(default_factory=dict)
 
     def enabled(self, gate: str) -> bool:
         if gate in self.stated:

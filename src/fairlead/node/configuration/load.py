@@ -8,8 +8,9 @@ Source: cmd/kubelet/app/server.go.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from fairlead.api.objects import Obj
 from fairlead.node.configuration.decode import decode
@@ -34,8 +35,7 @@ DEFAULT_EVICTION_HARD: Final[Mapping[str, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Configured:
+class Configured(msgspec.Struct, frozen=True):
     configuration: KubeletConfiguration
     gates: FeatureGates
     cgroup_version: int = 2

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
+
+import msgspec
 
 from fairlead.golang.durations import parse_seconds
 from fairlead.golang.numbers import parse_literal_int, parse_strict_bool
@@ -21,8 +22,7 @@ from fairlead.golang.values import JSON_TYPES, printed, unmarshal_error
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class ValueType:
+class ValueType(msgspec.Struct, frozen=True):
     """`decode` takes a JSON value and where it stands; `parse` the text of a flag and what that flag gave before."""
 
     zero: Any

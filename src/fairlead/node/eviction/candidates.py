@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
@@ -17,8 +16,7 @@ from fairlead.node.requests import resource_request
 from fairlead.node.volume_media import Medium, medium_of
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(msgspec.Struct, frozen=True):
     """A pod that runs. Its amounts do not change while it does: a resized pod is another candidate."""
 
     uid: str

@@ -11,8 +11,9 @@ the first as it was configured, hard before soft.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final, TypeAlias
+
+import msgspec
 
 from fairlead.api.objects import Obj
 from fairlead.node.eviction.candidates import Candidate, MeasuredPod
@@ -40,8 +41,7 @@ MONITORING_SECONDS: Final = 10.0
 CLEANUP_SECONDS: Final = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class Eviction:
+class Eviction(msgspec.Struct, frozen=True):
     """A pod that has to go."""
 
     candidate: Candidate
@@ -66,25 +66,23 @@ class Eviction:
         return kind | {"message": self.message}
 
 
-@dataclass(frozen=True, slots=True)
-class EvictionState:
+class EvictionState(msgspec.Struct, frozen=True):
     """What one pass leaves to the next."""
 
     #: Thresholds in force; None before the first pass.
     thresholds: tuple[Threshold, ...] | None = None
     #: When each threshold that is met now was met first.
-    first_met: Mapping[Threshold, float] = field(default_factory=dict)
+    first_met: Mapping[Threshold, float] = msgspec.field(default_factory=dict)
     #: Those of them that are past their grace period.
     past_grace: tuple[Threshold, ...] = ()
     #: When each condition was seen last.
-    last_seen: Mapping[str, float] = field(default_factory=dict)
+    last_seen: Mapping[str, float] = msgspec.field(default_factory=dict)
     #: Conditions that the node shows.
     conditions: tuple[str, ...] = ()
-    observations: Observations = field(default_factory=dict)
+    observations: Observations = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class EvictionInputs:
+class EvictionInputs(msgspec.Struct, frozen=True):
     """What a pass looks at besides the node's figures."""
 
     filesystems: FileSystems
@@ -108,8 +106,7 @@ class EvictionInputs:
         return cls(filesystems, victim, tuple(limited))
 
 
-@dataclass(frozen=True, slots=True)
-class PassOutcome:
+class PassOutcome(msgspec.Struct, frozen=True):
     state: EvictionState
     #: What the node is about to reclaim: it says so in an event.
     starved_resource: str = ""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from fairlead.node.configuration.enforcement import PODS
 from fairlead.node.configuration.settings import KubeletConfiguration
@@ -12,8 +13,7 @@ from fairlead.node.eviction.thresholds import Threshold, parse_thresholds
 DEFAULT_TRANSITION_SECONDS: Final = 300.0
 
 
-@dataclass(frozen=True, slots=True)
-class EvictionSettings:
+class EvictionSettings(msgspec.Struct, frozen=True):
     thresholds: tuple[Threshold, ...] = ()
     #: Zero, which only a flag can say, shows no condition ever (S3-64).
     transition_seconds: float = DEFAULT_TRANSITION_SECONDS

@@ -6,9 +6,10 @@ Which file systems there are decides which figures count for images (imagefs) an
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple, TypeAlias
+
+import msgspec
 
 from fairlead.api.quantity import Format, Quantity
 
@@ -96,8 +97,7 @@ class FileSystemStats(NamedTuple):
 _UNKNOWN: Final = FileSystemStats()
 
 
-@dataclass(frozen=True, slots=True)
-class NodeStats:
+class NodeStats(msgspec.Struct, frozen=True):
     """What was measured on a node; what is None is not known."""
 
     memory: Observation | None = None

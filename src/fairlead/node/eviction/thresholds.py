@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from fairlead.api.quantity import Quantity, parse
 from fairlead.golang.durations import parse_seconds
 from fairlead.node.eviction.signals import FileSystems, Observation, Observations, Signal
@@ -98,8 +100,7 @@ def parse_thresholds(
     return tuple(thresholds)
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerfsThresholds:
+class ContainerfsThresholds(msgspec.Struct, frozen=True):
     """What becomes of the thresholds when the file systems are known."""
 
     #: What the user said of containerfs, replaced.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -20,8 +19,7 @@ from fairlead.runtime.http.replies import NOT_FOUND, Reply
 EXPOSITION: Final = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
 
 
-@dataclass(frozen=True, slots=True)
-class KubeletState:
+class KubeletState(msgspec.Struct, frozen=True):
     """What a kubelet knows besides what it measures."""
 
     #: By signal.

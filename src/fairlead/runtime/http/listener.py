@@ -15,8 +15,9 @@ import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import Protocol
+
+import msgspec
 
 from fairlead.runtime.http.exchange import Receive, Scope, Send
 from fairlead.runtime.http.protocol import Connection, Patience
@@ -40,15 +41,14 @@ def _descriptors() -> int:
     return 1 << 20 if limit == resource.RLIM_INFINITY else limit
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True):
     """The limits of one listener."""
 
-    patience: Patience = field(default_factory=Patience)
+    patience: Patience = msgspec.field(default_factory=Patience)
     #: Connections, at most; the rest of the process needs descriptors too.
-    connections: int = field(default_factory=lambda: max(_descriptors() - 64, _descriptors() // 2))
+    connections: int = msgspec.field(default_factory=lambda: max(_descriptors() - 64, _descriptors() // 2))
     #: Of these, unauthenticated ones.
-    strangers: int = field(default_factory=lambda: min(128, _descriptors() // 4))
+    strangers: int = msgspec.field(default_factory=lambda: min(128, _descriptors() // 4))
     #: How long an unauthenticated connection may stay when others wait to be accepted.
     stranger_seconds: float = 2.0
 

@@ -18,11 +18,11 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, Protocol
 
 import httptools
+import msgspec
 
 from fairlead.runtime.flag import Flag
 from fairlead.runtime.http.exchange import ASGIApplication, Exchange
@@ -57,8 +57,7 @@ _MAX_LENGTH_DIGITS = 19
 _MAX_LENGTH = (1 << 63) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
+class Patience(msgspec.Struct, frozen=True):
     """How long a client may take, in seconds."""
 
     head: float = 30.0

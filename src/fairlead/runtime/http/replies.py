@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from fairlead.runtime.http.exchange import Send
 
@@ -11,8 +12,7 @@ JSON: Final = "application/json"
 TEXT: Final = "text/plain; charset=utf-8"
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True):
     """An answer that is known as a whole."""
 
     body: bytes

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 #: The key of the scope under which an application finds the `Upgrade` that the client wishes, if it does.
 UPGRADE: Final = "fairlead.upgrade"
@@ -18,8 +19,7 @@ _LIMIT_BYTES: Final = 64 << 10
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-@dataclass(frozen=True, slots=True)
-class Upgrade:
+class Upgrade(msgspec.Struct, frozen=True):
     """What a client wishes to speak instead. Whoever takes the connection answers the request."""
 
     wished: str

@@ -7,8 +7,9 @@ Source: apimachinery `pkg/util/remotecommand`, kubelet `cri-streaming/pkg/stream
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from fairlead.api.encoded import encode
 from fairlead.api.objects import Obj
@@ -27,8 +28,7 @@ SPOKEN: Final = Spoken(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class CommandProtocol:
+class CommandProtocol(msgspec.Struct, frozen=True):
     """One of them."""
 
     name: str

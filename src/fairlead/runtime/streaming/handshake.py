@@ -10,8 +10,9 @@ from __future__ import annotations
 import hashlib
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from fairlead.runtime.http.exchange import Scope
 from fairlead.runtime.http.upgrading import UPGRADE, Upgrade
@@ -33,8 +34,7 @@ class HandshakeError(Exception):
         self.code = code
 
 
-@dataclass(frozen=True, slots=True)
-class Spoken:
+class Spoken(msgspec.Struct, frozen=True):
     """The protocols that we speak over each of the two, by preference of nobody: the client's order counts."""
 
     over_spdy: Sequence[str]
@@ -42,8 +42,7 @@ class Spoken:
     over_websocket: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Agreement:
+class Agreement(msgspec.Struct, frozen=True):
     """What both will speak. Nothing has been answered yet."""
 
     is_websocket: bool

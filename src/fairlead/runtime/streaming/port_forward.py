@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeAlias
+
+import msgspec
 
 from fairlead.runtime.streaming.duplex import (
     LINGER_SECONDS,
@@ -44,16 +45,14 @@ _DATA, _ERROR = "data", "error"
 Connect: TypeAlias = Callable[[int], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
 
 
-@dataclass(frozen=True, slots=True)
-class Pod:
+class Pod(msgspec.Struct, frozen=True):
     """Where the connections lead, and what errors call it."""
 
     description: str
     connect: Connect
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
+class _Wanted(msgspec.Struct, frozen=True):
     """One connection that a client wants."""
 
     port: int

@@ -12,7 +12,6 @@ import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import msgspec
@@ -33,8 +32,7 @@ _STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE, _CLOSE = 0, 1, 2, 3, 4, 255
 _MOST_SIZE_BYTES: Final = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(msgspec.Struct, frozen=True):
     """Which streams a client asks for."""
 
     stdin: bool

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, TypeAlias
+
+import msgspec
 
 from fairlead.runtime.streaming.spdy_headers import HeaderPacker, HeaderUnpacker, SpdyError
 
@@ -48,30 +50,26 @@ class _Type(IntEnum):
     WINDOW_UPDATE = 9
 
 
-@dataclass(frozen=True, slots=True)
-class SynStream:
+class SynStream(msgspec.Struct, frozen=True):
     stream_id: int
     headers: Mapping[str, str]
     is_last: bool = False
     is_unidirectional: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SynReply:
+class SynReply(msgspec.Struct, frozen=True):
     stream_id: int
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     is_last: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Headers:
+class Headers(msgspec.Struct, frozen=True):
     stream_id: int
     headers: Mapping[str, str]
     is_last: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class RstStream:
+class RstStream(msgspec.Struct, frozen=True):
     stream_id: int
     status: int
 
@@ -81,25 +79,21 @@ class Settings:
     """Whatever it says: nothing here depends on it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ping:
+class Ping(msgspec.Struct, frozen=True):
     ping_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class GoAway:
+class GoAway(msgspec.Struct, frozen=True):
     last_stream_id: int
     status: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class WindowUpdate:
+class WindowUpdate(msgspec.Struct, frozen=True):
     stream_id: int
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
+class Data(msgspec.Struct, frozen=True):
     """A part of a data frame; `is_last` ends the stream."""
 
     stream_id: int

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, TypeAlias
+
+import msgspec
 
 _FIN: Final = 0x80
 _RESERVED: Final = 0x70
@@ -37,8 +38,7 @@ class WebSocketError(ConnectionError):
     code = _PROTOCOL_ERROR
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(msgspec.Struct, frozen=True):
     """A part of a message."""
 
     data: bytes
@@ -46,8 +46,7 @@ class Piece:
     ends: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Control:
+class Control(msgspec.Struct, frozen=True):
     """A close, ping or pong, with what it says."""
 
     opcode: Opcode

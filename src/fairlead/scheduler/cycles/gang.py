@@ -6,7 +6,8 @@ Where too few fit, every decision is taken back before anybody else is tried, so
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+
+import msgspec
 
 from fairlead.runtime import clock
 from fairlead.scheduler.cluster_model import ClusterModel
@@ -20,12 +21,11 @@ from fairlead.scheduler.queue import QueuedPod, SchedulingQueue
 from fairlead.scheduler.quota_gate import ALLOCATION
 
 
-@dataclass(slots=True)
-class Decisions:
+class Decisions(msgspec.Struct):
     """What was decided about the pods of one gang."""
 
-    chosen: list[tuple[QueuedPod, Chosen]] = field(default_factory=list)
-    refused: list[tuple[QueuedPod, Diagnosis]] = field(default_factory=list)
+    chosen: list[tuple[QueuedPod, Chosen]] = msgspec.field(default_factory=list)
+    refused: list[tuple[QueuedPod, Diagnosis]] = msgspec.field(default_factory=list)
 
 
 class GangCycle:

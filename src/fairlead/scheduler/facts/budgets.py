@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import chain
 from typing import TypeAlias
+
+import msgspec
 
 from fairlead.api.budgets import PodDisruptionBudget
 from fairlead.api.labels import Labels
@@ -16,8 +17,7 @@ from fairlead.api.scheduling import Pod
 _Place: TypeAlias = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Guard:
+class _Guard(msgspec.Struct, frozen=True):
     budget: PodDisruptionBudget
     matches: Callable[[Labels], bool]
 

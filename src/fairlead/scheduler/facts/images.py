@@ -6,15 +6,14 @@ The size of an image is the one that the first node to report it told, until no 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import msgspec
 
 from fairlead.api.scheduling import Node
 
 
-@dataclass(slots=True)
-class ImageState:
+class ImageState(msgspec.Struct):
     size_bytes: int
-    rows: set[int] = field(default_factory=set)
+    rows: set[int] = msgspec.field(default_factory=set)
 
 
 class Images:

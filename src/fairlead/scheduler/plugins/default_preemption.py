@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
+
+import msgspec
 
 from fairlead.api.scheduling import Pod
 from fairlead.api.strict import check
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
     from fairlead.scheduler.profile_runtime import ProfileRuntime
 
 
-@dataclass(frozen=True, slots=True)
-class EnoughCandidates:
+class EnoughCandidates(msgspec.Struct, frozen=True):
     """How many nodes with victims are enough to choose from, where it takes long to find them.
 
     Source: GetOffsetAndNumCandidates.

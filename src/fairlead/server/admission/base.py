@@ -8,7 +8,6 @@ change the object in place; both may refuse by raising `Forbidden.of(...)`. They
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar, NamedTuple, Protocol
 
@@ -244,8 +243,7 @@ CREATE_AND_UPDATE = frozenset({Operation.CREATE, Operation.UPDATE})
 UPDATE_ONLY = frozenset({Operation.UPDATE})
 
 
-@dataclass(frozen=True, slots=True)
-class Dependencies:
+class Dependencies(msgspec.Struct, frozen=True):
     """What the server gives its plugins, once."""
 
     reader: Reader
@@ -254,7 +252,7 @@ class Dependencies:
     creator: Creator
     webhooks: WebhookClient
     configuration: AdmissionConfiguration = UNCONFIGURED
-    webhook_metrics: WebhookMetrics = field(default_factory=WebhookMetrics)
+    webhook_metrics: WebhookMetrics = msgspec.field(default_factory=WebhookMetrics)
 
 
 class AdmissionPlugin:

@@ -8,11 +8,11 @@ plugin/pkg/admission/{eventratelimit,podtolerationrestriction,podnodeselector}.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from fairlead.api import names
 from fairlead.api.fields import Errors, aggregated
@@ -28,8 +28,7 @@ from fairlead.server.admission.quota_configuration import LimitedResource, read_
 _LIMIT_TYPES: Final = ("Server", "Namespace", "User", "SourceAndObject")
 
 
-@dataclass(frozen=True, slots=True)
-class PodSecurityConfiguration:
+class PodSecurityConfiguration(msgspec.Struct, frozen=True):
     """What namespaces without labels ask for, and who is never judged."""
 
     defaults: Policy = NOTHING_ASKED
@@ -48,23 +47,21 @@ class EventLimit(Strict):
     cache_size: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class PodTolerationConfiguration:
+class PodTolerationConfiguration(msgspec.Struct, frozen=True):
     """What holds for namespaces that do not say it themselves."""
 
     default: tuple[Obj, ...] = ()
     whitelist: tuple[Obj, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class AdmissionConfiguration:
+class AdmissionConfiguration(msgspec.Struct, frozen=True):
     """What the plugins are told; by default nothing."""
 
     pod_security: PodSecurityConfiguration = PodSecurityConfiguration()
     event_limits: tuple[EventLimit, ...] = ()
     pod_tolerations: PodTolerationConfiguration = PodTolerationConfiguration()
     #: Which node labels the pods of a namespace may select; `clusterDefaultNodeSelector` is not a namespace.
-    node_selectors: Mapping[str, str] = field(default_factory=dict)
+    node_selectors: Mapping[str, str] = msgspec.field(default_factory=dict)
     image_policy: ImagePolicyConfiguration | None = None
     #: What takes a quota.
     limited_resources: tuple[LimitedResource, ...] = ()

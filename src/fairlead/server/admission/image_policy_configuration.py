@@ -5,7 +5,6 @@ Source: plugin/pkg/admission/imagepolicy/config.go (1.36).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -22,8 +21,7 @@ _MINUTE: Final = 60 * _SECOND
 _OFF: Final = -1
 
 
-@dataclass(frozen=True, slots=True)
-class ImagePolicyConfiguration:
+class ImagePolicyConfiguration(msgspec.Struct, frozen=True):
     """A service that is asked about images."""
 
     kubeconfig: Path

@@ -8,8 +8,9 @@ Source: plugin/pkg/admission/limitranger.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from fairlead.api import names
 from fairlead.api.encoded import Encoded
@@ -48,8 +49,7 @@ class _LimitRange(View):
     spec: _Spec = _Spec()
 
 
-@dataclass(frozen=True, slots=True)
-class _Bound:
+class _Bound(msgspec.Struct, frozen=True):
     """One line of a LimitRange: no container may ask for more than 2 cores."""
 
     check: _Check
@@ -57,8 +57,7 @@ class _Bound:
     value: Quantity
 
 
-@dataclass(frozen=True, slots=True)
-class _Rules:
+class _Rules(msgspec.Struct, frozen=True):
     """A LimitRange made ready for use."""
 
     default_limits: dict[str, str]

@@ -7,8 +7,9 @@ Source: apiserver/pkg/admission/plugin/policy/mutating and policy/generic (1.36)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from fairlead.api.encoded import Encoded, copied
 from fairlead.api.errors import ApiError, Cause, InternalError, foreign
@@ -37,8 +38,7 @@ _POLICIES: Final = "mutatingadmissionpolicies.admissionregistration.k8s.io"
 _BINDINGS: Final = "mutatingadmissionpolicybindings.admissionregistration.k8s.io"
 
 
-@dataclass(frozen=True, slots=True)
-class _Policy:
+class _Policy(msgspec.Struct, frozen=True):
     """A policy as it is stored, compiled."""
 
     name: str
@@ -46,16 +46,14 @@ class _Policy:
     expressions: CompiledMutations
 
 
-@dataclass(frozen=True, slots=True)
-class _Failure:
+class _Failure(msgspec.Struct, frozen=True):
     """What went wrong with a policy, and under which reason that is told."""
 
     text: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Invocation:
+class _Invocation(msgspec.Struct, frozen=True):
     """A policy that is asked by one binding with one parameter."""
 
     policy: _Policy

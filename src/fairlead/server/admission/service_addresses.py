@@ -10,7 +10,6 @@ come, ServiceCIDRs say (`service_networks.py`).
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
 from ipaddress import IPv4Network
 from typing import Final, TypeVar
 
@@ -48,12 +47,11 @@ _T = TypeVar("_T")
 _decode_address = msgspec.json.Decoder(IPAddress).decode
 
 
-@dataclass(slots=True)
-class Held:
+class Held(msgspec.Struct):
     """The addresses and node ports of one service."""
 
-    addresses: set[AddressText] = field(default_factory=set)
-    ports: set[Port] = field(default_factory=set)
+    addresses: set[AddressText] = msgspec.field(default_factory=set)
+    ports: set[Port] = msgspec.field(default_factory=set)
 
     def is_part_of(self, whole: Held) -> bool:
         return self.addresses <= whole.addresses and self.ports <= whole.ports

@@ -7,8 +7,9 @@ Source: apiserver/pkg/admission/plugin/policy/validating (1.36).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from fairlead.api.encoded import Encoded, encode
 from fairlead.api.errors import ApiError, Cause, EntityTooLarge, Forbidden, Invalid, Unauthorized
@@ -37,8 +38,7 @@ _REFUSALS: Final[Mapping[str, type[ApiError]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Denial:
+class Denial(msgspec.Struct, frozen=True):
     """Something that does not hold: the validation of that number, or what comes before them all."""
 
     message: str
@@ -48,8 +48,7 @@ class Denial:
     is_final: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Policy:
+class _Policy(msgspec.Struct, frozen=True):
     """A policy as it is stored, compiled."""
 
     name: str

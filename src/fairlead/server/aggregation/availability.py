@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from fairlead.api.builtin import API_SERVICES, ENDPOINT_SLICES, SERVICES
 from fairlead.api.encoded import Encoded

@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from hashlib import sha512
 from http import HTTPStatus
 from typing import Final, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from fairlead.api.meta import View, WrittenView
 from fairlead.api.objects import Obj
@@ -112,8 +112,7 @@ class _Paths(View):
     paths: dict[str, _Path] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Description:
+class Description(msgspec.Struct, frozen=True):
     """What one says of its version."""
 
     #: As in the document of all groups.
@@ -238,8 +237,7 @@ class Descriptions:
             raise _Silent(str(error) or type(error).__name__) from None
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
+class _Answer(msgspec.Struct, frozen=True):
     code: int
     media_type: str
     tag: str

@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from fairlead.api.builtin import API_SERVICES
 from fairlead.api.errors import AlreadyExists, ApiError, Conflict, NotFound
@@ -30,8 +31,7 @@ _RETRY_SECONDS: Final = 1.0
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
+class _Wanted(msgspec.Struct, frozen=True):
     spec: Obj
     #: The value of the label; "": there is none.
     mode: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -43,8 +42,7 @@ class _ApiService(View):
     status: _Status = _Status()
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteService:
+class RemoteService(msgspec.Struct, frozen=True):
     """An APIService of another server."""
 
     name: str

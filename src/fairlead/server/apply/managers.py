@@ -10,8 +10,9 @@ Source: structured-merge-diff `merge/update.go`, with the wrappers of apimachine
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from fairlead.api.encoded import encode
 from fairlead.api.objects import Obj, metadata
@@ -52,8 +53,7 @@ _BEFORE_FIRST_APPLY: Final = "before-first-apply"
 _LARGEST_BYTES: Final = 8192
 
 
-@dataclass(frozen=True, slots=True)
-class FieldManager:
+class FieldManager(msgspec.Struct, frozen=True):
     """The manager of a write: its name, and the endpoint, version and time of the write."""
 
     manager: str

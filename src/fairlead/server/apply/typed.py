@@ -8,8 +8,9 @@ Source: structured-merge-diff `typed/tofieldset.go`, `typed/compare.go`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from fairlead.api.objects import Obj
 from fairlead.server.apply.fieldsets import LEAF, SELF, FieldPath, Fields, below, graft, node_of
@@ -79,13 +80,12 @@ def kind_of(value: Any, atom: Atom | None) -> MapShape | ListShape | str:
 # --- the difference of two objects ----------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class Changes:
+class Changes(msgspec.Struct):
     """What a write did: three sets that have nothing in common."""
 
-    removed: Fields = field(default_factory=dict)
-    modified: Fields = field(default_factory=dict)
-    added: Fields = field(default_factory=dict)
+    removed: Fields = msgspec.field(default_factory=dict)
+    modified: Fields = msgspec.field(default_factory=dict)
+    added: Fields = msgspec.field(default_factory=dict)
 
 
 def compare(old: Obj, new: Obj, atom: Atom) -> Changes:

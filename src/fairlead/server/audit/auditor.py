@@ -12,7 +12,6 @@ import logging
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -40,8 +39,7 @@ log = logging.getLogger(__name__)
 _Item: TypeAlias = "tuple[Told, asyncio.Future[bool] | None]"
 
 
-@dataclass(frozen=True, slots=True)
-class AuditSettings:
+class AuditSettings(msgspec.Struct, frozen=True):
     """What `fairlead up` is told of its audit; the defaults are kube-apiserver's. Without a path there is no file."""
 
     policy: Policy

@@ -6,8 +6,9 @@ Source: k8s.io/apiserver, pkg/audit/policy/checker.go (1.36).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from fairlead.caches import LONGEST
 from fairlead.server.access import AccessRequest
@@ -17,8 +18,7 @@ from fairlead.server.audit.event import Level, Stage
 _MOST_REMEMBERED: Final = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True):
     """How much is told of a request, and at which stages nothing is."""
 
     level: Level = Level.NONE
@@ -26,8 +26,7 @@ class Decision:
     omits_managed_fields: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class GroupResources:
+class GroupResources(msgspec.Struct, frozen=True):
     """Resources of a group, or of all (`*`); none are all of them."""
 
     group: str = ""
@@ -51,8 +50,7 @@ class GroupResources:
         return is_named and self.has(asked.group, asked.resource, asked.subresource)
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True):
     """A request matches if every list that says something has it; an empty one has everything."""
 
     decision: Decision
@@ -131,8 +129,7 @@ class Policy:
         return _Candidates(tuple(rules), self._otherwise)
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidates:
+class _Candidates(msgspec.Struct, frozen=True):
     """The rules that may match requests of one kind, of which there are few, and what holds if none of them does."""
 
     rules: tuple[Rule, ...]

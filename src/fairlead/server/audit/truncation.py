@@ -8,7 +8,6 @@ Source: k8s.io/apiserver, plugin/pkg/audit/truncate (1.36).
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -24,8 +23,7 @@ _REPORT_SECONDS: Final = 10.0
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Truncation:
+class Truncation(msgspec.Struct, frozen=True):
     """In bytes; the defaults are kube-apiserver's."""
 
     most_of_batch: int = 10 << 20

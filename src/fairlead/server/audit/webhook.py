@@ -9,10 +9,11 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Coroutine, Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Final, TypeAlias
+
+import msgspec
 
 from fairlead.client.calls import CallError
 from fairlead.client.kubeconfig_service import KubeconfigService, back_off
@@ -48,8 +49,7 @@ class Mode(StrEnum):
     BLOCKING_STRICT = "blocking-strict"
 
 
-@dataclass(frozen=True, slots=True)
-class AuditWebhookSettings:
+class AuditWebhookSettings(msgspec.Struct, frozen=True):
     """Which service, and how it is told; the defaults are kube-apiserver's. Sizes and rates are those of batches."""
 
     kubeconfig: Path

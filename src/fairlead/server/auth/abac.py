@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
 
 from fairlead.api.roles import PolicyRule
 from fairlead.api.users import AUTHENTICATED, User
@@ -28,8 +30,7 @@ _NO_MATCH: Final = Verdict(Decision.NO_OPINION, "No policy matched.")
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(msgspec.Struct, frozen=True):
     """Whom it is about, and what they may do. What is empty matches what is empty, `*` everything."""
 
     user: str = ""

@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+import msgspec
 from cryptography import x509
 
 from fairlead.api.users import ADMIN, User
@@ -29,23 +29,20 @@ from fairlead.server.auth.tokens import KnownTokens, TokenAuthenticator
 from fairlead.server.auth.webhooks.tokens import TokenWebhook
 
 
-@dataclass(frozen=True, slots=True)
-class AnonymousAccess:
+class AnonymousAccess(msgspec.Struct, frozen=True):
     """Whoever shows nothing comes in: to these paths, or to all if none is named."""
 
     paths: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class AuthenticationFile:
+class AuthenticationFile(msgspec.Struct, frozen=True):
     """An AuthenticationConfiguration, and what it said at the start; its issuers are those of the file at any time."""
 
     path: Path
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class TokenWebhookSettings:
+class TokenWebhookSettings(msgspec.Struct, frozen=True):
     """A service that tells whose a token is."""
 
     kubeconfig: Path
@@ -53,11 +50,10 @@ class TokenWebhookSettings:
     cache_seconds: float = 120.0
 
 
-@dataclass(frozen=True, slots=True)
-class AuthenticationSettings:
+class AuthenticationSettings(msgspec.Struct, frozen=True):
     """The ways to log in beside client certificates, the administrator's token and those of service accounts."""
 
-    known_tokens: Mapping[str, User] = field(default_factory=dict)
+    known_tokens: Mapping[str, User] = msgspec.field(default_factory=dict)
     has_bootstrap_tokens: bool = False
     anonymous: AnonymousAccess | None = None
     issuers: tuple[JwtIssuer, ...] = ()

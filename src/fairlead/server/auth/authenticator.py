@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from fairlead.api.users import ANONYMOUS, UNAUTHENTICATED, User
 
@@ -16,8 +17,7 @@ from fairlead.api.users import ANONYMOUS, UNAUTHENTICATED, User
 ANONYMOUS_USER: Final = User(ANONYMOUS, (UNAUTHENTICATED,))
 
 
-@dataclass(frozen=True, slots=True)
-class Credentials:
+class Credentials(msgspec.Struct, frozen=True):
     """What a client shows of itself before anything else of its request is looked at."""
 
     headers: Mapping[bytes, bytes]
@@ -30,7 +30,7 @@ class Credentials:
     #: A token that is shown among the protocols of a WebSocket.
     protocol_token: str = ""
     #: Names of headers that have said who it is: what the request goes on to must not read them.
-    used: set[bytes] = field(default_factory=set)
+    used: set[bytes] = msgspec.field(default_factory=set)
 
     @property
     def bearer_token(self) -> str:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from fairlead.api.roles import PolicyRule
 from fairlead.api.users import User
@@ -47,16 +48,14 @@ class AlwaysDeny(LocalAuthorizer):
         return _NOTHING
 
 
-@dataclass(frozen=True, slots=True)
-class AuthorizationFile:
+class AuthorizationFile(msgspec.Struct, frozen=True):
     """An AuthorizationConfiguration, and what it said at the start; what it says at any time counts."""
 
     path: Path
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class AuthorizationSettings:
+class AuthorizationSettings(msgspec.Struct, frozen=True):
     """The ways to decide who may do what, in order."""
 
     authorizers: tuple[AuthorizerConfiguration, ...] = _NODE_AND_RBAC

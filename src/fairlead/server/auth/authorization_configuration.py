@@ -6,7 +6,6 @@ Sources: k8s.io/apiserver, pkg/apis/apiserver/{v1,validation} and pkg/authorizat
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -68,8 +67,7 @@ class _Document(Strict):
     authorizers: tuple[_Authorizer, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Webhook:
+class Webhook(msgspec.Struct, frozen=True):
     """A service that is asked, when, and what counts if it fails. 0 seconds: its answers are not remembered."""
 
     kubeconfig: Path
@@ -81,8 +79,7 @@ class Webhook:
     conditions: tuple[Program, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class AuthorizerConfiguration:
+class AuthorizerConfiguration(msgspec.Struct, frozen=True):
     """One way to decide; a webhook if it is of that type."""
 
     type: str

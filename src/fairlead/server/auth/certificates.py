@@ -6,10 +6,10 @@ from __future__ import annotations
 import os
 import ssl
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import msgspec
 from cryptography import x509
 
 from fairlead.api.users import ADMIN, MASTERS, User
@@ -27,8 +27,7 @@ FRONT_PROXY: Final = "front-proxy-client"
 KUBELET_CLIENT: Final = User("kube-apiserver-kubelet-client", (MASTERS,))
 
 
-@dataclass(frozen=True, slots=True)
-class Pki:
+class Pki(msgspec.Struct, frozen=True):
     """Where the files of the authority, the server and the administrator lie."""
 
     folder: Path

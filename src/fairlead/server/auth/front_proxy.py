@@ -8,9 +8,9 @@ Source: apiserver, pkg/authentication/request/headerrequest (1.36).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from urllib.parse import unquote
 
+import msgspec
 from cryptography import x509
 
 from fairlead.api.users import ANONYMOUS, UNAUTHENTICATED, User, authenticated
@@ -18,8 +18,7 @@ from fairlead.runtime.tls_peers import TlsPeers
 from fairlead.server.auth.authenticator import Credentials
 
 
-@dataclass(frozen=True, slots=True)
-class FrontProxySettings:
+class FrontProxySettings(msgspec.Struct, frozen=True):
     """Who may say it, and in which headers. Names of headers are as clients may write them, in any case."""
 
     #: PEM.

@@ -8,7 +8,6 @@ Source: k8s.io/apiserver, endpoints/filters/impersonation (1.36).
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote
 
@@ -86,8 +85,7 @@ async def impersonated(authorizer: Authorizer, request: AccessRequest, wanted: U
     raise first
 
 
-@dataclass(frozen=True, slots=True)
-class _Mode:
+class _Mode(msgspec.Struct, frozen=True):
     """One of the narrow ways to impersonate."""
 
     name: str
@@ -133,8 +131,7 @@ def _modes(requester: User, wanted: User) -> Iterable[_Mode | None]:
     yield None
 
 
-@dataclass(frozen=True, slots=True)
-class _Attempt:
+class _Attempt(msgspec.Struct, frozen=True):
     """Impersonation in one mode: each thing that is wanted must be allowed."""
 
     authorizer: Authorizer

@@ -7,9 +7,10 @@ each has its own answer. Texts: runtime/error.go and conversion/converter.go of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
+
+import msgspec
 
 from fairlead.api.errors import BadRequest
 from fairlead.api.objects import Obj
@@ -34,8 +35,7 @@ _PACKAGES: Final = {
 _SHOWN: Final = 30  # bytes of an unreadable body that the error shows
 
 
-@dataclass(frozen=True, slots=True)
-class BodyType:
+class BodyType(msgspec.Struct, frozen=True):
     """The kind of object that an endpoint takes. `definition` is empty for a custom resource."""
 
     group: str

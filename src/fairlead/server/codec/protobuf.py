@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, TypeAlias
+
+import msgspec
 
 from fairlead.api.objects import Obj
 from fairlead.caches import bounded_cache
@@ -36,8 +37,7 @@ class MalformedProtobuf(ValueError):
     """The body is malformed; `str()` is the message of upstream's decoder."""
 
 
-@dataclass(frozen=True, slots=True)
-class Envelope:
+class Envelope(msgspec.Struct, frozen=True):
     """What the body says about the message in it."""
 
     api_version: str

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import KeysView
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Final
@@ -51,8 +50,7 @@ def definition(name: str) -> Obj:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Schema:
+class Schema(msgspec.Struct, frozen=True):
     """A place in the definitions: what a value there looks like, and how the field that has it is merged."""
 
     node: Obj  # what the field says of itself: merge keys, list types

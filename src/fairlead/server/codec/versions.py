@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol, TypeVar
+
+import msgspec
 
 from fairlead.api.encoded import Encoded, encode
 from fairlead.api.objects import Obj
@@ -29,8 +30,7 @@ class Converter(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class ServedVersion:
+class ServedVersion(msgspec.Struct, frozen=True):
     """One group-version in which a kind is served."""
 
     resource: Resource

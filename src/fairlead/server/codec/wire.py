@@ -8,10 +8,12 @@ a stored object could not look like one that a Kubernetes API server wrote. They
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1"
 OBJECT_META: Final = f"{META}.ObjectMeta"
@@ -24,8 +26,7 @@ INTEGERS: Final = {
 BASIC: Final = frozenset({"string", "bool", "float64", *INTEGERS})
 
 
-@dataclass(frozen=True, slots=True)
-class WireType:
+class WireType(msgspec.Struct, frozen=True):
     """A Go type, looked at through its names: a named string is a string.
 
     `form` is a basic type, `bytes`, `list`, `map`, `struct`, or the special form of a type that writes its own JSON
@@ -50,8 +51,7 @@ _NULL_WHEN_ZERO: Final = frozenset({
 })  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class WireField:
+class WireField(msgspec.Struct, frozen=True):
     """A field of a struct. An inlined struct has no name: JSON shows its fields among those of the outer one."""
 
     name: str

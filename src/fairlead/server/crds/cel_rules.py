@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+import msgspec
 
 from fairlead.api.objects import Obj
 from fairlead.cel.environment import PER_CALL_LIMIT, Environment, Program, WrongTypeError
@@ -30,8 +31,7 @@ OBJECT_BUDGET: Final = 10_000_000
 _LONGEST_MESSAGE: Final = 5_120
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
+class _Rule(msgspec.Struct, frozen=True):
     program: Program
     message_program: Program | None
     #: What is told if the rule does not hold, and how it is named if it cannot be asked.
@@ -46,16 +46,15 @@ class _Rule:
         return "oldSelf" in self.program.names
 
 
-@dataclass(slots=True)
-class RuleNode:
+class RuleNode(msgspec.Struct):
     """The rules about one place, and the places below it that have any."""
 
     type: str = ""
-    rules: list[_Rule] = field(default_factory=list)
+    rules: list[_Rule] = msgspec.field(default_factory=list)
     #: What is wrong with rules that were stored by a release that compiled them.
-    broken: list[str] = field(default_factory=list)
+    broken: list[str] = msgspec.field(default_factory=list)
     read: Reader | None = None
-    properties: dict[str, RuleNode] = field(default_factory=dict)
+    properties: dict[str, RuleNode] = msgspec.field(default_factory=dict)
     items: RuleNode | None = None
     values: RuleNode | None = None
     list_keys: tuple[str, ...] = ()

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
+
+import msgspec
 
 from fairlead.api.builtin import SCALE
 from fairlead.api.encoded import beginning, copied
@@ -59,8 +60,7 @@ _NOT_ASKED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class CustomKind:
+class CustomKind(msgspec.Struct, frozen=True):
     """What a CRD makes the server serve."""
 
     resource: Resource  # in the stored version, which need not be served

@@ -8,8 +8,10 @@ validation.go (1.36).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
 
 from fairlead.api.encoded import copied
 from fairlead.api.errors import Cause
@@ -43,8 +45,7 @@ def ask_defaults(schema: Obj, path: str, errors: Errors) -> None:
     errors.extend(found)
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(msgspec.Struct, frozen=True):
     """Where a default is: in which object, what it makes of it alone, and whether it is a part of type or metadata."""
 
     root: SchemaNode

@@ -5,8 +5,9 @@ Source: apiextensions-apiserver/pkg/apis/apiextensions/validation/{cel_validatio
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj
@@ -21,13 +22,12 @@ _ADVICE: Final = (
 )
 
 
-@dataclass(slots=True)
-class SchemaCost:
+class SchemaCost(msgspec.Struct):
     """The rules of one schema, added up."""
 
     total: int = 0
     #: The paths of those that are not negligible, the most expensive first.
-    expensive: list[tuple[int, str]] = field(default_factory=list)
+    expensive: list[tuple[int, str]] = msgspec.field(default_factory=list)
 
     def note(self, cost: int, path: str) -> None:
         self.total = bounded(self.total + cost)

@@ -7,8 +7,9 @@ What decides about *values* is compiled beside it in `values.py`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+import msgspec
 
 from fairlead.api.encoded import encode
 from fairlead.api.objects import Obj
@@ -22,12 +23,11 @@ class Absent:
 ABSENT: Final = Absent()
 
 
-@dataclass(slots=True)
-class SchemaNode:
+class SchemaNode(msgspec.Struct):
     """One place in an object."""
 
     type: str = ""
-    properties: dict[str, SchemaNode] = field(default_factory=dict)
+    properties: dict[str, SchemaNode] = msgspec.field(default_factory=dict)
     items: SchemaNode | None = None
     is_map: bool = False  # has additionalProperties, whatever they say
     values: SchemaNode | None = None  # their schema, if they have one
@@ -36,7 +36,8 @@ class SchemaNode:
     is_nullable: bool = False
     default: Any = ABSENT
     default_bytes: int = 0
-    defaulted: dict[str, SchemaNode] = field(default_factory=dict)  # those of the properties that have a default
+    #: Those of the properties that have a default.
+    defaulted: dict[str, SchemaNode] = msgspec.field(default_factory=dict)
     list_type: str = ""
     list_map_keys: tuple[str, ...] = ()
 

@@ -7,7 +7,9 @@ CEL rules are only checked for their form here; `cel_rules.py` compiles them.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from fairlead.api.fields import Errors, under
 from fairlead.api.objects import Obj
@@ -26,8 +28,7 @@ _UNSUPPORTED_IF_SET = ("additionalItems", "dependencies", "$ref")
 _CONDITIONS = ("allOf", "oneOf", "anyOf")
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(msgspec.Struct, frozen=True):
     """What the place of a schema in its parents forbids."""
 
     #: The schemas that have something unsupported in them, by identity.

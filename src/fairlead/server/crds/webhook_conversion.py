@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -152,8 +151,7 @@ def _noted(task: asyncio.Task[list[Encoded]]) -> None:
         task.exception()
 
 
-@dataclass(frozen=True, slots=True)
-class _Made:
+class _Made(msgspec.Struct, frozen=True):
     """A stored object, and where it is converted."""
 
     entry: Encoded

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import msgspec
@@ -36,8 +35,7 @@ View = TypeVar("View", FlowSchema, PriorityLevelConfiguration)
 ChangeObserver = Callable[[str, str, bytes | None], None]
 
 
-@dataclass(slots=True)
-class Admitted:
+class Admitted(msgspec.Struct):
     """A request that may be carried out, until `end`."""
 
     flow: Flow

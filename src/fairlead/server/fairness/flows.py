@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from fairlead.api.flow_control import (
     BY_NAMESPACE,
@@ -28,8 +29,7 @@ from fairlead.server.fairness.queues import Level
 _MOST_USERS: Final = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Flow:
+class Flow(msgspec.Struct, frozen=True):
     """The schema that speaks of a request, its level, what tells its flow from others of the schema, and the hash of
     both, which deals its queues."""
 
@@ -77,8 +77,7 @@ class Flows:
         return known
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
+class _Candidate(msgspec.Struct, frozen=True):
     """A schema with those of its rules that are about a user."""
 
     schema: FlowSchema

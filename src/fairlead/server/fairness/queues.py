@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from fairlead.api.flow_control import Queuing
 from fairlead.runtime.clock import monotonic
@@ -27,8 +28,7 @@ _QUEUELESS: Final = -1
 _MOST_IDLE: Final = 256
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(msgspec.Struct, frozen=True):
     """Whose request it is, and when it came: as a time of day, and on the clock by which it waits."""
 
     request: AccessRequest
@@ -46,12 +46,11 @@ class Refused(Exception):
         self.reason = reason
 
 
-@dataclass(slots=True, eq=False)
-class Queue:
+class Queue(msgspec.Struct, eq=False):
     """Some of the requests of some flows."""
 
     number: int
-    waiting: OrderedDict[Turn, None] = field(default_factory=OrderedDict)
+    waiting: OrderedDict[Turn, None] = msgspec.field(default_factory=OrderedDict)
     seats_waiting: int = 0
     seats_at_work: int = 0
     #: How many seat-seconds it has had, counted from where the others were when it became busy.
@@ -67,8 +66,7 @@ class Queue:
         return self.served + self.seats_at_work * ASSUMED_SECONDS, self.served
 
 
-@dataclass(slots=True, eq=False)
-class Turn:
+class Turn(msgspec.Struct, eq=False):
     """A request's place: in a queue, then at work."""
 
     level: Level

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from fairlead.api.flow_control import PriorityLevelConfiguration
 
@@ -18,8 +19,7 @@ _WIDEST: Final = 10
 _WIDEST_PART: Final = 0.15
 
 
-@dataclass(slots=True)
-class Allotment:
+class Allotment(msgspec.Struct):
     """The seats of one level."""
 
     nominal: int

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from fairlead.api.errors import BadRequest
 from fairlead.api.users import User

@@ -12,10 +12,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, TypeAlias
+
+import msgspec
 
 from fairlead.api.errors import (
     ApiError,
@@ -68,8 +69,7 @@ _HTML: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Services:
+class Services(msgspec.Struct, frozen=True):
     """What the middleware works with."""
 
     authenticate: Authenticator

@@ -13,7 +13,8 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from fairlead import COMPATIBILITY_VERSION
 from fairlead.api.builtin import stored_as
@@ -24,8 +25,7 @@ from fairlead.runtime.metrics import GAUGE, Computed, Family
 from fairlead.server.aggregation.priorities import priorities
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteVersion:
+class RemoteVersion(msgspec.Struct, frozen=True):
     """A version of a group for which another server answers."""
 
     group: str

@@ -6,9 +6,10 @@ Names and texts are kube-apiserver's, which scripts search for. `etcd` stands fo
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
+
+import msgspec
 
 from fairlead.golang.quoting import go_quote
 from fairlead.server.http.answers import Answer
@@ -30,8 +31,7 @@ _BEFORE_LISTENING = (
 )
 
 
-@dataclass(slots=True)
-class Progress:
+class Progress(msgspec.Struct):
     """The state of the process, set by the composition root."""
 
     is_ready: bool = True

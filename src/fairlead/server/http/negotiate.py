@@ -12,7 +12,8 @@ Source: apiserver `endpoints/handlers/negotiation/negotiate.go`, `endpoints/hand
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from fairlead.api.errors import NotAcceptable
 from fairlead.caches import bounded_cache
@@ -41,8 +42,7 @@ _TRANSFORMS = (TABLE, PARTIAL, PARTIAL_LIST)
 DISCOVERY_LIST = "APIGroupDiscoveryList"
 
 
-@dataclass(frozen=True, slots=True)
-class MediaTypeOptions:
+class MediaTypeOptions(msgspec.Struct, frozen=True):
     """The form of an answer: how it is written, and as what."""
 
     media_type: str = JSON
@@ -61,8 +61,7 @@ class MediaTypeOptions:
         return self.media_type if self.media_type == JSON else self.media_type + _STREAM
 
 
-@dataclass(frozen=True, slots=True)
-class _Clause:
+class _Clause(msgspec.Struct, frozen=True):
     """One of the media types that a client takes."""
 
     media_type: str

@@ -6,9 +6,11 @@ Whoever sent it may be anybody until its headers have been looked at: the path a
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import parse_qs, unquote
+
+import msgspec
+from msgspec.structs import replace
 
 from fairlead.api.errors import BadRequest
 from fairlead.api.fields import Errors
@@ -43,8 +45,7 @@ def _nothing() -> None:
     """Nobody wants to know."""
 
 
-@dataclass(slots=True)
-class Request:
+class Request(msgspec.Struct):
     """Method, path, query, headers and body, with the query's options in typed form."""
 
     scope: Any
@@ -58,21 +59,21 @@ class Request:
     audit_id: bytes = b""
     audit: RequestAudit | None = None
     #: What is said beside the answer.
-    warnings: list[str] = field(default_factory=list)
-    queries: dict[str, list[str]] = field(default_factory=dict)
-    query: dict[str, str] = field(default_factory=dict)
+    warnings: list[str] = msgspec.field(default_factory=list)
+    queries: dict[str, list[str]] = msgspec.field(default_factory=dict)
+    query: dict[str, str] = msgspec.field(default_factory=dict)
     body: bytes = b""
     #: Whether its body is still to come: whoever answers reads it.
     has_unread_body: bool = False
     #: What was asked of authorization.
     asked: AccessRequest | None = None
     #: Headers of the answer, whatever it is.
-    headers_out: list[tuple[bytes, bytes]] = field(default_factory=list)
+    headers_out: list[tuple[bytes, bytes]] = msgspec.field(default_factory=list)
     #: Called once the answer of a watch has begun.
     on_begun: Callable[[], None] = _nothing
     #: When it came, by the stopwatch, and for how many seconds it has waited for others.
     came_at: float = 0.0
-    waits: list[float] = field(default_factory=list)
+    waits: list[float] = msgspec.field(default_factory=list)
     #: What it counts as, once that is known; and whether it is answered by a stream.
     endpoint: Endpoint | None = None
     is_streamed: bool = False

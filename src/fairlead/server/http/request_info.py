@@ -11,8 +11,9 @@ Everything else (discovery, health, OpenAPI) is a path of its own. Source: apise
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 #: What may follow a namespace's name and is not a kind: its own subresources.
 _NAMESPACE_SUBRESOURCES: Final = ("status", "finalize")
@@ -26,8 +27,7 @@ VERBS: Final[Mapping[str, tuple[str, str]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class RequestInfo:
+class RequestInfo(msgspec.Struct, frozen=True):
     """A verb, and what it is asked of. `resource` is the plural name; it is empty where the path is no resource's."""
 
     verb: str

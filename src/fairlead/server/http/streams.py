@@ -12,10 +12,11 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import Final, TypeAlias, TypeGuard
+
+from msgspec.structs import replace
 
 from fairlead.api import field_selectors
 from fairlead.api.encoded import Encoded, encode

@@ -5,11 +5,12 @@ Sources: apiserver, pkg/apis/apiserver/v1; component-base, tracing/api/v1 (1.36)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
+
+import msgspec
 
 from fairlead.api.fields import Errors, aggregated
 from fairlead.api.strict import ConfigurationError, Strict, document, read
@@ -23,8 +24,7 @@ _MILLION: Final = 1_000_000
 _LIBRARY: Final = "opentelemetry.exporter.otlp.proto.http"
 
 
-@dataclass(frozen=True, slots=True)
-class TracingSettings:
+class TracingSettings(msgspec.Struct, frozen=True):
     """Where traces go, and which part of the requests is traced that nobody else traces."""
 
     url: str

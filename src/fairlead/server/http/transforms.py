@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from fairlead.api.encoded import Encoded, encode
 from fairlead.api.errors import ApiError, BadRequest, NotAcceptable, Unknown

@@ -10,11 +10,11 @@ import asyncio
 import re
 import ssl
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final, TypeVar
 
 import httptools
+import msgspec
 
 from fairlead.api.errors import BadRequest, InternalError
 from fairlead.golang.quoting import go_quote
@@ -39,8 +39,7 @@ _ENDS_LINE: Final = re.compile("[\x00\r\n]").search
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
-class Destination:
+class Destination(msgspec.Struct, frozen=True):
     """Where a tunnel leads."""
 
     connect: Callable[[], Awaitable[Streams]]

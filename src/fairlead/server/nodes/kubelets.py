@@ -10,8 +10,9 @@ import asyncio
 import ssl
 from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from fairlead.api.encoded import Encoded
 from fairlead.caches import LruCache
@@ -37,8 +38,7 @@ _MOST_KEPT: Final = 1 << 14
 CONNECT_SECONDS: Final = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class Kubelet:
+class Kubelet(msgspec.Struct, frozen=True):
     """Where one listens."""
 
     host: str

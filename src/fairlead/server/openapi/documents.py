@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 import msgspec
@@ -41,8 +40,7 @@ _ROOTS: dict[tuple[str, ...], tuple[str, str, str]] = {
 _Source = tuple[Resource, bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class Kinds:
+class Kinds(msgspec.Struct, frozen=True):
     """What is served at a moment; documents may be made from it in another thread."""
 
     rows: Sequence[Resource]

@@ -6,8 +6,9 @@ PATCH knows `fieldValidation`, and whether it takes strategic merge patches.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
+
+import msgspec
 
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource, Subresource
@@ -58,8 +59,7 @@ _DELETE = (
 _WRITE = ("dryRun", "fieldManager", "fieldValidation")
 
 
-@dataclass(frozen=True, slots=True)
-class _Verb:
+class _Verb(msgspec.Struct, frozen=True):
     """How a verb of the API appears in OpenAPI."""
 
     method: str

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -35,8 +34,7 @@ CUSTOM_PATCHES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class DecodedPatch:
+class DecodedPatch(msgspec.Struct, frozen=True):
     """A patch as `desired_of` takes it, and what is wrong with the text itself."""
 
     body: Any

@@ -13,8 +13,9 @@ the client did not insist on one.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final, Protocol
+
+from msgspec.structs import replace
 
 from fairlead.api.encoded import Encoded, copied, encoded
 from fairlead.api.errors import MethodNotSupported, NotFound

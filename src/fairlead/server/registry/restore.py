@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from fairlead.api.builtin import (
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -70,12 +71,11 @@ class _UnknownKind(Unrestorable):
     """An object of a kind that is not served here; the rest of the dump makes sense without it."""
 
 
-@dataclass(slots=True)
-class Restored:
+class Restored(msgspec.Struct):
     """What came of a dump: how many objects were stored, and how many skipped for their kind is not served; by kind."""
 
-    stored: Counter[str] = field(default_factory=Counter)
-    skipped: Counter[str] = field(default_factory=Counter)
+    stored: Counter[str] = msgspec.field(default_factory=Counter)
+    skipped: Counter[str] = msgspec.field(default_factory=Counter)
 
 
 def check(catalogue: Catalogue, obj: Obj) -> None:
@@ -113,20 +113,20 @@ async def restore(registry: Registry, objects: Sequence[Obj], own: Iterable[Obj]
     return plan.restored
 
 
-@dataclass(slots=True)
-class _Plan:
+class _Plan(msgspec.Struct):
     """What is going to be stored, by key, in order."""
 
     registry: Registry
     present: set[str]  # the uids in the dump
-    values: dict[str, bytes] = field(default_factory=dict)
-    restored: Restored = field(default_factory=Restored)
-    dumped: Catalogue = field(default_factory=Catalogue)  # custom kinds that the dump itself defines
+    values: dict[str, bytes] = msgspec.field(default_factory=dict)
+    restored: Restored = msgspec.field(default_factory=Restored)
+    dumped: Catalogue = msgspec.field(default_factory=Catalogue)  # custom kinds that the dump itself defines
     names: naming.NamesInUse | None = None  # of definitions, as soon as there is one
-    accounts: set[tuple[str, str]] = field(default_factory=set)  # service accounts that pods run as, by namespace
-    classes: ClassesOfPods = field(default_factory=ClassesOfPods)
-    bound_claims: list[Obj] = field(default_factory=list)
-    owners: dict[str, str] = field(default_factory=dict)  # by uid: what has it
+    #: The service accounts that pods run as, by namespace.
+    accounts: set[tuple[str, str]] = msgspec.field(default_factory=set)
+    classes: ClassesOfPods = msgspec.field(default_factory=ClassesOfPods)
+    bound_claims: list[Obj] = msgspec.field(default_factory=list)
+    owners: dict[str, str] = msgspec.field(default_factory=dict)  # by uid: what has it
 
     def read(self, obj: Obj) -> None:
         """Take an object in, unless it is there already. Raises Unrestorable if it cannot be."""

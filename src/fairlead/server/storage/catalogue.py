@@ -8,8 +8,9 @@ Kinds that several groups or versions show (events, horizontal pod autoscalers) 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from fairlead.api.encoded import Encoded, encode, storable
 from fairlead.api.errors import NotFound
@@ -24,14 +25,13 @@ if TYPE_CHECKING:
     from fairlead.server.apply.forms import Forms
 
 
-@dataclass(slots=True)
-class Served:
+class Served(msgspec.Struct):
     """One kind: what is stored of it and how it behaves."""
 
     resource: Resource  # in the stored version
     strategy: Strategy
     cache: Cache
-    versions: dict[str, ServedVersion] = field(default_factory=dict)  # by apiVersion
+    versions: dict[str, ServedVersion] = msgspec.field(default_factory=dict)  # by apiVersion
     crd: Obj | None = None
     #: Whether the definition of a custom kind is being deleted: nothing new may be born.
     is_terminating: bool = False

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, TypeAlias
+
+import msgspec
 
 from fairlead.api.builtin import EVENTS
 from fairlead.api.encoded import Encoded, encode
@@ -51,8 +52,7 @@ _TOKEN_VERSION = "meta.k8s.io/v1"
 _NEWEST = -1
 
 
-@dataclass(frozen=True, slots=True)
-class _ContinueToken:
+class _ContinueToken(msgspec.Struct, frozen=True):
     """Where a list goes on: the version of its first page, and the first key that may be shown (`Cache.entries`)."""
 
     revision: int

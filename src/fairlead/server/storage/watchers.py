@@ -8,8 +8,9 @@ So thousands of watchers of other nodes cost an event nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
+
+import msgspec
 
 from fairlead.api.verbs import EventType
 from fairlead.server.storage.entries import CacheEvent, Entry
@@ -26,8 +27,7 @@ class Equal(NamedTuple):
     value: str
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(msgspec.Struct, frozen=True):
     """Which objects of a kind a watch or list wants: those of a namespace (`""`: of all) that match."""
 
     namespace: str = ""

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from fairlead.api.encoded import Encoded, encoded
 from fairlead.api.errors import Expired
@@ -64,8 +65,7 @@ async def attach(
     return attachment, beginning
 
 
-@dataclass(frozen=True, slots=True)
-class Attachment:
+class Attachment(msgspec.Struct, frozen=True):
     """A watch that has begun."""
 
     cache: Cache

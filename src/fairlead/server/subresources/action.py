@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Protocol
+
+import msgspec
 
 from fairlead.api.encoded import Encoded, encoded
 from fairlead.api.objects import Obj
@@ -36,8 +37,7 @@ class Backend(Reader, Writer, Protocol):
     ) -> Result[Encoded]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class ActionCall:
+class ActionCall(msgspec.Struct, frozen=True):
     """One such request."""
 
     backend: Backend
@@ -77,8 +77,7 @@ class ActionCall:
         return attributes.obj
 
 
-@dataclass(frozen=True, slots=True)
-class BodyView:
+class BodyView(msgspec.Struct, frozen=True):
     """What is seen of the body of an action (admission.base.RequestView): it has one version."""
 
     requested: Resource

@@ -17,10 +17,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import replace
 from enum import Enum, auto
 from functools import partial
 from typing import TypeAlias
+
+from msgspec.structs import replace
 
 from fairlead.api import builtin
 from fairlead.api.encoded import Encoded

@@ -10,9 +10,10 @@ Facts: printPod of pkg/printers/internalversion/printers.go (1.36).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, TypeAlias
+
+import msgspec
 
 from fairlead.api import conditions
 from fairlead.api.objects import Obj
@@ -28,8 +29,7 @@ _GATED: Final = "SchedulingGated"
 _NODE_LOST: Final = "NodeLost"
 
 
-@dataclass(slots=True)
-class _Restarts:
+class _Restarts(msgspec.Struct):
     """How often containers were restarted, and when last."""
 
     count: int = 0
@@ -43,11 +43,10 @@ class _Restarts:
             self.last = moment if self.last is None else max(self.last, moment)
 
 
-@dataclass(slots=True)
-class _Summary:
+class _Summary(msgspec.Struct):
     reason: str
     ready: int = 0
-    restarts: _Restarts = field(default_factory=_Restarts)
+    restarts: _Restarts = msgspec.field(default_factory=_Restarts)
 
 
 class PodSubject(Subject):

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
+
+import msgspec
 
 from fairlead.api.qos import BEST_EFFORT, BURSTABLE, GUARANTEED
 from fairlead.node.cgroups.containers import ContainerHost, container_values
@@ -63,8 +64,7 @@ class Share(NamedTuple):
         return self.wanted > self.quota and math.isclose(self.given, self.quota)
 
 
-@dataclass(slots=True)
-class Counters:
+class Counters(msgspec.Struct):
     """What a container has used since it started."""
 
     since: float

@@ -12,8 +12,9 @@ sim.fairlead.dev/least-oom-score-adj: "0"    what the machine refuses: a lower o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from fairlead.api.nodes import Node
 from fairlead.api.quantity import QuantityError, milli, units
@@ -36,8 +37,7 @@ BYTES_PER_INODE: Final = 16_384
 _MOST: Final = 2**62
 
 
-@dataclass(frozen=True, slots=True)
-class Hardware:
+class Hardware(msgspec.Struct, frozen=True):
     """Bytes, inodes and process IDs."""
 
     machine: Machine

@@ -9,8 +9,9 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Protocol
+
+import msgspec
 
 from fairlead.api.builtin import NODES
 from fairlead.api.event_types import NORMAL, WARNING
@@ -64,8 +65,7 @@ class PodEffects(Protocol):
     def look_again(self, key: str) -> None: ...
 
 
-@dataclass(slots=True)
-class _NodeEntry:
+class _NodeEntry(msgspec.Struct):
     """A node of the fleet."""
 
     node: Node
@@ -74,15 +74,15 @@ class _NodeEntry:
     #: Until then, what somebody who wanted figures is shown; kept up to date from then on.
     idle: SimulatedMachine | None = None
     #: What runs there, by uid: the pod's key, and its life.
-    pods: dict[str, tuple[str, PodRun]] = field(default_factory=dict)
+    pods: dict[str, tuple[str, PodRun]] = msgspec.field(default_factory=dict)
     #: Pressures that the node shows.
     shown: tuple[str, ...] = ()
     #: How many pods it has evicted, by signal.
-    evictions: Counter[str] = field(default_factory=Counter)
+    evictions: Counter[str] = msgspec.field(default_factory=Counter)
     #: By uid and container: which run loses its children to its own limit, and when.
-    child_deaths: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
-    warnings: WarningLimits = field(default_factory=lambda: WarningLimits(now()))
-    throttling: Throttling = field(default_factory=Throttling)
+    child_deaths: dict[tuple[str, str], tuple[float, float]] = msgspec.field(default_factory=dict)
+    warnings: WarningLimits = msgspec.field(default_factory=lambda: WarningLimits(now()))
+    throttling: Throttling = msgspec.field(default_factory=Throttling)
     #: What has come together of its cpu, once somebody has asked; it goes with the node.
     cpu: CpuAccount | None = None
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from fairlead.api.pods import Pod
 from fairlead.api.selectors import Selector
@@ -17,8 +18,7 @@ from fairlead.sim.usage.models import Series
 _TEMPLATES: Final = 256
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Profile:
+class Profile(msgspec.Struct, frozen=True, eq=False):
     """One version of a UsageProfile."""
 
     namespace: str
@@ -29,10 +29,10 @@ class Profile:
     #: Or those of these images, of pods that have one.
     images: frozenset[str] = frozenset()
     #: By name of a measure: the text of a model.
-    usage: Mapping[str, str] = field(default_factory=dict)
-    traces: Mapping[str, Series] = field(default_factory=dict)
+    usage: Mapping[str, str] = msgspec.field(default_factory=dict)
+    traces: Mapping[str, Series] = msgspec.field(default_factory=dict)
     #: What was worked out for templates of pods: goes with the profile, whose traces may be large.
-    templates: LruCache[bytes, PodUsageModels] = field(default_factory=lambda: LruCache(_TEMPLATES))
+    templates: LruCache[bytes, PodUsageModels] = msgspec.field(default_factory=lambda: LruCache(_TEMPLATES))
 
 
 def _has_image(pod: Pod, images: frozenset[str]) -> bool:

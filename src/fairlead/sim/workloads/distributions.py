@@ -8,8 +8,9 @@ import math
 import random
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from fairlead.api.quantity import Format, Quantity, QuantityError, parse
 from fairlead.sim.durations import seconds_of
@@ -19,8 +20,7 @@ _CALL: Final = re.compile(r"\s*(?P<name>[a-z]+)\((?P<arguments>[^()]*)\)\s*")
 _MOST_TIMES: Final = 1000.0
 
 
-@dataclass(frozen=True, slots=True)
-class Distribution:
+class Distribution(msgspec.Struct, frozen=True):
     """Draws numbers: nanos of a quantity, or seconds."""
 
     draw: Callable[[random.Random], float]

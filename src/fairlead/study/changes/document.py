@@ -7,7 +7,6 @@ kind: Change          steps, each with one word of `table.py`, and `at:` when (f
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,8 +30,7 @@ AT: Final = PREFIX + "at"
 _FIELDS: Final = ("apiVersion", "kind", "metadata", "steps", "scheduler")
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """Something that happens so many seconds after the beginning."""
 
     at: float
@@ -40,15 +38,14 @@ class Step:
     origin: Origin
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """A variant of the future."""
 
     name: str
     steps: tuple[Step, ...] = ()
     #: How the scheduler decides there from the beginning; None: as without the change.
     scheduler: Configuration | None = None
-    origin: Origin = field(default_factory=lambda: Origin("change"))
+    origin: Origin = msgspec.field(default_factory=lambda: Origin("change"))
 
 
 def read_change(path: Path) -> Change:

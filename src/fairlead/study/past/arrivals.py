@@ -12,8 +12,9 @@ import math
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from fairlead.api.objects import Obj
 from fairlead.runtime import rng
@@ -33,8 +34,7 @@ _MOST_NAMED: Final = 3
 _ENOUGH: Final = 0.9
 
 
-@dataclass(frozen=True, slots=True)
-class Past:
+class Past(msgspec.Struct, frozen=True):
     arrivals: list[Arrival]
     #: What came, and what cannot be known of it, in lines of text.
     notes: list[str]

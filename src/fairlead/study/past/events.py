@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from fairlead.api.objects import Obj, metadata
 from fairlead.study.reading import mapping_at, moment
@@ -27,8 +28,7 @@ REASONS: Final = frozenset({SCHEDULED, STARTED, KILLING, CREATED, COMPLETED}) | 
 _CREATED: Final = re.compile(r"(?:Created pod: |create Pod |Created job )(\S+)")
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Said(msgspec.Struct, frozen=True):
     """An Event: about whom, what, and from when to when."""
 
     kind: str

@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from statistics import median
+
+import msgspec
 
 from fairlead.api.objects import Obj, metadata
 from fairlead.study.past.events import COMPLETED, CREATED, JOB_FAILED, KILLING, SCHEDULED, STARTED, Said
@@ -19,8 +20,7 @@ from fairlead.study.past.templates import job_of_job, job_of_pod
 from fairlead.study.reading import controller_of, mapping_at, mappings, moment, number_of
 
 
-@dataclass(frozen=True, slots=True)
-class Came:
+class Came(msgspec.Struct, frozen=True):
     """A Job or a pod that came once."""
 
     namespace: str
@@ -35,11 +35,10 @@ class Came:
     has_failed: bool = False
 
 
-@dataclass(slots=True)
-class _Traces:
+class _Traces(msgspec.Struct):
     """What Events say of one that is gone."""
 
-    times: dict[str, float] = field(default_factory=dict)  # by reason
+    times: dict[str, float] = msgspec.field(default_factory=dict)  # by reason
 
     def add(self, event: Said) -> None:
         if event.reason in (KILLING, COMPLETED, *JOB_FAILED):

@@ -8,8 +8,9 @@ LocalQueue ──▶ its namespace belongs to that group
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+import msgspec
 
 from fairlead.api.objects import Obj
 from fairlead.api.quantity import Quantity, QuantityError, parse
@@ -58,11 +59,10 @@ def mapped(objects: Sequence[Obj]) -> Mapped:
     return found
 
 
-@dataclass(slots=True)
-class _Cohort:
+class _Cohort(msgspec.Struct):
     spec: Mapping[str, Any]
     #: What it, its queues and the cohorts in it have together.
-    total: dict[str, Quantity] = field(default_factory=dict)
+    total: dict[str, Quantity] = msgspec.field(default_factory=dict)
 
     @property
     def parent(self) -> str:

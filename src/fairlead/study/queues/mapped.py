@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+import msgspec
 
 from fairlead.api.objects import Obj
 from fairlead.arbitrator.objects import CONSUMER_GROUPS, CONSUMERS, THE_NAME
@@ -15,12 +16,11 @@ _NO_NAME: Final = re.compile(r"[^a-z0-9-]+")
 _PREFIXED: Final = ("requests.", "limits.")
 
 
-@dataclass(slots=True)
-class Mapped:
-    groups: dict[str, Obj] = field(default_factory=dict)  # by name
-    consumers: dict[str, Obj] = field(default_factory=dict)  # by namespace
+class Mapped(msgspec.Struct):
+    groups: dict[str, Obj] = msgspec.field(default_factory=dict)  # by name
+    consumers: dict[str, Obj] = msgspec.field(default_factory=dict)  # by namespace
     #: What could not be mapped, in lines of text.
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = msgspec.field(default_factory=list)
 
     def group(self, name: str, **spec: Any) -> str:
         """Adds a group; returns its name as an object may have it."""

@@ -12,10 +12,12 @@ import logging
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from ipaddress import AddressValueError, IPv4Address
 from pathlib import Path
 from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
 
 from fairlead.agent.network.cni.configuration import BadConfiguration, Conflist, parse
 from fairlead.agent.network.cni.plugins import Target
@@ -27,8 +29,7 @@ _ID: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]{0,250}")
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attachment:
+class Attachment(msgspec.Struct, frozen=True, kw_only=True):
     container_id: str
     namespace: str
     name: str

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any, Final
+
+import msgspec
 
 from fairlead.agent.network.settings import NetworkSettings
 
@@ -22,8 +23,7 @@ class BadConfiguration(Exception):
     """The file is no list of plugins that we could call; the message says which file and why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Conflist:
+class Conflist(msgspec.Struct, frozen=True):
     name: str
     version: str
     plugins: tuple[Mapping[str, Any], ...]

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
+
+import msgspec
 
 from fairlead.agent.network.cni.configuration import Conflist
 from fairlead.agent.network.commands import CommandFailed, run
@@ -23,8 +24,7 @@ class PluginFailed(Exception):
     """A plugin could not do what it was asked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(msgspec.Struct, frozen=True):
     """A pod's network namespace, and who it is."""
 
     container_id: str

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from fairlead.api.meta import View
 
@@ -33,8 +34,7 @@ class DnsConfig(View):
     options: tuple[DnsOption, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvConf:
+class ResolvConf(msgspec.Struct, frozen=True):
     servers: tuple[str, ...] = ()
     searches: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
@@ -83,8 +83,7 @@ def of_pod(
     return _within_limits(base if config is None else _extended(base, config))
 
 
-@dataclass(frozen=True, slots=True)
-class Naming:
+class Naming(msgspec.Struct, frozen=True):
     """How the pods of a node find names: who resolves those of the cluster, and the file of the machine for others."""
 
     servers: tuple[str, ...]

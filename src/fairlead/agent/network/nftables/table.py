@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
+
+import msgspec
 
 TABLE: Final = "ip fairlead"
 
@@ -28,20 +29,18 @@ class Key(NamedTuple):
     key: str
 
 
-@dataclass(frozen=True, slots=True)
-class NamedSet:
+class NamedSet(msgspec.Struct, frozen=True):
     """A set of a fragment's own; what the kernel adds to it by itself is none of our elements."""
 
     declaration: str
     elements: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Fragment:
-    chains: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    sets: Mapping[str, NamedSet] = field(default_factory=dict)
+class Fragment(msgspec.Struct, frozen=True):
+    chains: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    sets: Mapping[str, NamedSet] = msgspec.field(default_factory=dict)
     #: What the key leads to; nothing in a set.
-    elements: Mapping[Key, str] = field(default_factory=dict)
+    elements: Mapping[Key, str] = msgspec.field(default_factory=dict)
 
 
 NOTHING: Final = Fragment()

@@ -7,11 +7,12 @@ selector that makes no sense selects nothing, so that it opens nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from ipaddress import IPv4Address, IPv4Network, collapse_addresses
 from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from fairlead.agent.network.views import EgressRule, IngressRule, IPBlock, NetworkPolicy, PolicyPeer, PolicyPort
 from fairlead.api.selectors import NOTHING, Selector, SelectorError, of_structured
@@ -44,22 +45,20 @@ class Block(NamedTuple):
     without: tuple[IPv4Network, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PodFacts:
+class PodFacts(msgspec.Struct, frozen=True):
     """A pod with an address in the network of pods, as policies see it."""
 
     namespace: str
     name: str
     address: str
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     #: By name and protocol.
-    ports: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    ports: Mapping[tuple[str, str], int] = msgspec.field(default_factory=dict)
     #: Whether this node answers for it.
     is_local: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Peers:
+class Peers(msgspec.Struct, frozen=True):
     """Everyone, or these."""
 
     everyone: bool = False
@@ -67,8 +66,7 @@ class Peers:
     blocks: tuple[Block, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Allowance:
+class Allowance(msgspec.Struct, frozen=True):
     """One rule of one policy, for one pod. `name` says which, and is the same for all pods that it is about."""
 
     name: str
@@ -82,8 +80,7 @@ class Allowance:
 Allowed = tuple[Allowance, ...] | None
 
 
-@dataclass(frozen=True, slots=True)
-class PodRules:
+class PodRules(msgspec.Struct, frozen=True):
     ingress: Allowed = None
     egress: Allowed = None
 

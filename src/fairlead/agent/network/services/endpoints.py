@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address
 from typing import Final, NamedTuple
 
+import msgspec
+
 from fairlead.agent.network.views import Endpoint, EndpointSlice
 
 LAST_PORT: Final = 65535
@@ -30,8 +32,7 @@ class Place:
     zone: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Backends:
+class Backends(msgspec.Struct, frozen=True):
     """Of one port of a service, in a fixed order."""
 
     everywhere: tuple[Backend, ...] = ()

@@ -12,9 +12,10 @@ Where nobody answers there is no chain, but an entry that refuses or drops.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from ipaddress import AddressValueError, IPv4Address, IPv4Network
 from typing import Final
+
+import msgspec
 
 from fairlead.agent.network.nftables import base
 from fairlead.agent.network.nftables.table import Fragment, Key, NamedSet, name
@@ -47,13 +48,12 @@ def _ipv4(texts: Iterable[str]) -> list[IPv4Address]:
     return found
 
 
-@dataclass(slots=True)
-class _Rules:
+class _Rules(msgspec.Struct):
     service: Service
     pods: IPv4Network
-    chains: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    sets: dict[str, NamedSet] = field(default_factory=dict)
-    elements: dict[Key, str] = field(default_factory=dict)
+    chains: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    sets: dict[str, NamedSet] = msgspec.field(default_factory=dict)
+    elements: dict[Key, str] = msgspec.field(default_factory=dict)
 
     def port(self, port: ServicePort, found: Backends, addresses: Iterable[IPv4Address]) -> None:
         spec, protocol = self.service.spec, _PROTOCOLS.get(port.protocol)

@@ -11,12 +11,12 @@ import asyncio
 import signal
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import msgspec
 from grpclib.const import Status
+from msgspec.structs import replace
 
 from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.cgroups.usage import oom_kills

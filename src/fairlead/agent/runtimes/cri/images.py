@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -48,8 +47,7 @@ class _Info(msgspec.Struct, rename="camel"):
     image_spec: _ImageSpec = msgspec.field(default_factory=_ImageSpec)
 
 
-@dataclass(frozen=True, slots=True)
-class CriImage:
+class CriImage(msgspec.Struct, frozen=True):
     id: str
     size_bytes: int
     config: ImageConfig

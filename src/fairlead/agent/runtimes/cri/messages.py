@@ -5,8 +5,9 @@ Source: k8s.io/cri-api `pkg/apis/runtime/v1/api.proto` (1.36).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Final, Generic, TypeVar
+
+import msgspec
 
 from fairlead.agent.runtimes.cri.protobuf import Message
 
@@ -454,8 +455,7 @@ class ImageFsInfoResponse(Message, frozen=True):
 # --- calls ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Method(Generic[Asked, Answer]):
+class Method(msgspec.Struct, Generic[Asked, Answer], frozen=True):
     path: str
     asked: type[Asked]
     answer: type[Answer]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -49,8 +48,7 @@ class _Info(msgspec.Struct, rename="camel"):
     pid: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class MadeSandbox:
+class MadeSandbox(msgspec.Struct, frozen=True):
     """One that containers can be made in."""
 
     id: str

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from fairlead.agent.runtimes.base import CannotStart, Executed, RuntimeFailure
 
@@ -20,8 +21,7 @@ _AS_KILLABLE_AS: Final = ("sh", "-c", f'{{ {_SCORE}; }} 2> /dev/null; shift; exe
 _COMMAND_SECONDS: Final = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class Commands:
+class Commands(msgspec.Struct, frozen=True):
     program: str
     state: Path
 

@@ -14,9 +14,10 @@ import os
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from fairlead.agent.cgroups.hierarchies import Hierarchies
 from fairlead.agent.processes import until_ready
@@ -40,8 +41,7 @@ cd / && shift 5 && exec "$@"
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Programs:
+class Programs(msgspec.Struct, frozen=True):
     """What has to be installed."""
 
     conmon: str
@@ -60,8 +60,7 @@ def find_programs() -> Programs:
     return Programs(conmon, runtimes)
 
 
-@dataclass(frozen=True, slots=True)
-class Keepers:
+class Keepers(msgspec.Struct, frozen=True):
     """Starts keepers."""
 
     programs: Programs

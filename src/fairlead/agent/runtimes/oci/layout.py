@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class ContainerFiles:
+
+class ContainerFiles(msgspec.Struct, frozen=True):
     """The bundle of a container, and what is remembered of it."""
 
     folder: Path
@@ -69,8 +69,7 @@ class ContainerFiles:
             folder.mkdir(parents=True, exist_ok=True)
 
 
-@dataclass(frozen=True, slots=True)
-class SandboxFiles:
+class SandboxFiles(msgspec.Struct, frozen=True):
     folder: Path
 
     @property
@@ -99,8 +98,7 @@ class SandboxFiles:
         return self.folder / namespace
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(msgspec.Struct, frozen=True):
     root: Path
 
     @property

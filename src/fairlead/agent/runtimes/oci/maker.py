@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.runtimes.base import ContainerSpec, ContainerStatus, HandlerFeatures, SandboxSpec

@@ -10,13 +10,13 @@ import os
 import signal
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from fairlead.agent import conmon_control, conmon_streams, linux, processes
 from fairlead.agent.cgroups.machine import Cgroups

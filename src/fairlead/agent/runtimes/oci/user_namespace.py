@@ -14,9 +14,10 @@ import os
 import select
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
+
+from msgspec.structs import replace
 
 from fairlead.agent import linux
 from fairlead.agent.runtimes.base import ContainerSpec, IdRange, RuntimeFailure

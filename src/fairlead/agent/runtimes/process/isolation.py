@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from fairlead.agent.runtimes.process.programs import command_of
 from fairlead.agent.trees import remove_tree
@@ -15,8 +16,7 @@ _FOLDER: Final = "probe"
 _SECONDS: Final = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class Isolation:
+class Isolation(msgspec.Struct, frozen=True):
     #: Layers of an image are laid over each other; else each container gets a copy of its image.
     has_overlay: bool = False
     #: A container sees its own processes alone.

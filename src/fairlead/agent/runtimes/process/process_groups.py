@@ -14,9 +14,11 @@ import signal
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from fairlead.agent.cgroups.hierarchies import Hierarchies
 from fairlead.agent.cgroups.machine import Cgroups
@@ -57,13 +59,12 @@ class Container:
         return own + self.ended_nanoseconds
 
 
-@dataclass(slots=True)
-class _Look:
+class _Look(msgspec.Struct):
     at: float = 0.0
-    containers: Mapping[str, Container] = field(default_factory=dict)  # by id
+    containers: Mapping[str, Container] = msgspec.field(default_factory=dict)  # by id
     #: By path: which of the paths at or below it are those of containers that are there.
-    within: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    memory: dict[int, Memory] = field(default_factory=dict)
+    within: Mapping[str, Sequence[str]] = msgspec.field(default_factory=dict)
+    memory: dict[int, Memory] = msgspec.field(default_factory=dict)
 
 
 class ProcessGroups(Cgroups):

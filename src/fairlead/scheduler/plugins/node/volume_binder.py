@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 
+import msgspec
 import numpy as np
 
 from fairlead.api.binding import SELECTED_NODE, keeping
@@ -32,12 +32,11 @@ class NotBound(PluginError):
     """The pod's claims did not get their volumes; says why."""
 
 
-@dataclass(slots=True)
-class _Written:
+class _Written(msgspec.Struct):
     """The versions that our own writes have made: what is older says nothing of them."""
 
-    volumes: dict[str, int] = field(default_factory=dict)
-    claims: dict[str, int] = field(default_factory=dict)
+    volumes: dict[str, int] = msgspec.field(default_factory=dict)
+    claims: dict[str, int] = msgspec.field(default_factory=dict)
 
 
 class VolumeBinder:

@@ -8,8 +8,8 @@ none, its class must be able to make one near that node, and if its driver tells
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 from fairlead.api.binding import NO_PROVISIONER, may_have, offers_access
@@ -21,8 +21,7 @@ from fairlead.scheduler.plugins.node.affinity import any_term, has_label, has_la
 from fairlead.scheduler.snapshot import Snapshot
 
 
-@dataclass(slots=True)
-class Choice:
+class Choice(msgspec.Struct):
     """Row by row of those asked about."""
 
     #: Where every claim gets a volume.
@@ -30,9 +29,9 @@ class Choice:
     #: Where that fails because the driver has no room for one.
     lacks_room: Mask
     #: Which claim gets which volume, and where.
-    given: list[tuple[PersistentVolumeClaim, PersistentVolume, Mask]] = field(default_factory=list)
+    given: list[tuple[PersistentVolumeClaim, PersistentVolume, Mask]] = msgspec.field(default_factory=list)
     #: Which claim has its volume made, and where.
-    made: list[tuple[PersistentVolumeClaim, Mask]] = field(default_factory=list)
+    made: list[tuple[PersistentVolumeClaim, Mask]] = msgspec.field(default_factory=list)
 
 
 def plan_for(claims: Sequence[PersistentVolumeClaim], snapshot: Snapshot, row: int) -> ClaimPlan:
@@ -112,8 +111,7 @@ def _size(volume: PersistentVolume) -> tuple[Quantity, str]:
     return volume.capacity, volume.metadata.name
 
 
-@dataclass(slots=True, frozen=True)
-class _Maker:
+class _Maker(msgspec.Struct, frozen=True):
     """Where volumes of a class can be made: its topologies, and the driver's room for that size. None: anywhere."""
 
     near: Mask | None

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Literal, Self
 
+import msgspec
 import numpy as np
 
 from fairlead.api.labels import LabelSelector
@@ -43,8 +43,7 @@ SYSTEM_DEFAULTS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
+class Spread(msgspec.Struct, frozen=True):
     """A constraint, whom it is about, and how many of those are counted where."""
 
     rule: TopologySpreadConstraint

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from fairlead.api.encoded import Encoded
 from fairlead.api.errors import Forbidden
@@ -20,8 +21,7 @@ from fairlead.server.admission.expressions import activation, all_hold
 from fairlead.server.admission.remembered import Remembered
 
 
-@dataclass(frozen=True, slots=True)
-class Webhook:
+class Webhook(msgspec.Struct, frozen=True):
     """A webhook as it is stored."""
 
     name: str

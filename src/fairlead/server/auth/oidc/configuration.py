@@ -6,7 +6,6 @@ Sources: k8s.io/apiserver, pkg/apis/apiserver/{v1,validation} and pkg/authentica
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -112,8 +111,7 @@ class _Document(Strict):
     anonymous: _Anonymous | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True):
     """An expression that must be true, and what is told if it is not."""
 
     program: Program
@@ -124,8 +122,7 @@ class Rule:
         return f"validation expression '{self.program.source}' failed: {self.message}"
 
 
-@dataclass(frozen=True, slots=True)
-class JwtIssuer:
+class JwtIssuer(msgspec.Struct, frozen=True):
     """One issuer, with its expressions compiled."""
 
     configuration: JwtConfiguration
@@ -142,8 +139,7 @@ class JwtIssuer:
         return any((self.username, self.groups, self.uid, self.extra, self.claim_rules))
 
 
-@dataclass(frozen=True, slots=True)
-class AuthenticationConfiguration:
+class AuthenticationConfiguration(msgspec.Struct, frozen=True):
     issuers: tuple[JwtIssuer, ...] = ()
     #: Whether somebody without credentials comes in, and to which paths alone; None: it is not said.
     allows_anonymous: bool | None = None

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from dataclasses import dataclass
 from typing import Any, Final
 
 import jwt
@@ -52,8 +51,7 @@ class BadSignature(Exception):
     """No key of the issuer has made this signature."""
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(msgspec.Struct, frozen=True):
     """A public key, and what may be signed with it."""
 
     id: str

@@ -11,8 +11,9 @@ import asyncio
 import hmac
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from fairlead.api.meta import View
 from fairlead.api.users import User
@@ -42,8 +43,7 @@ class _Status(View):
     error: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Outcome:
+class _Outcome(msgspec.Struct, frozen=True):
     """Whose token it is; or why nobody's, if the service says why."""
 
     verified: Verified | None
