@@ -6,12 +6,13 @@ They are conmon's and crun's, unless a test asks for another runtime.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import msgspec.structs
 
 from fairlead.agent import linux
 from fairlead.agent.agent import AgentSettings, NodeAgent
@@ -244,7 +245,7 @@ async def real_node(
 def _access(running: Cluster, user: User) -> Access:
     assert running.authority is not None and running.kubeconfig is not None
     identity = running.authority.identify(user)
-    return dataclasses.replace(
+    return msgspec.structs.replace(
         load(running.kubeconfig), client_certificate=identity.certificate, client_key=identity.key
     )
 

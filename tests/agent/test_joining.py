@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from pathlib import Path
 
+import msgspec.structs
 import pytest
 from click.testing import CliRunner
 from cryptography import x509
@@ -88,7 +88,7 @@ async def test_a_certificate_that_ends_is_followed_by_another(tmp_path: Path) ->
         assert running.kubeconfig is not None and running.authority is not None
         await _let_join(running)
         ending = running.authority.identify(node_user("worker"), seconds=2.0)
-        access = dataclasses.replace(
+        access = msgspec.structs.replace(
             load(running.kubeconfig), client_certificate=ending.certificate, client_key=ending.key
         )
         async with HttpApi(access) as api:

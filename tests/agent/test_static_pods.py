@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 from pathlib import Path
 from typing import Any
 
+import msgspec.structs
 import pytest
 
 from fairlead.agent.static_pods.manifests import read, signature
@@ -183,7 +183,7 @@ async def test_static_pods_live_without_an_api_server(tmp_path: Path) -> None:
     files = tmp_path / "manifests"
     async with real_node(tmp_path, settings(files)) as node:
         await node.stop()
-        node.access = dataclasses.replace(node.access, server="https://127.0.0.1:1")
+        node.access = msgspec.structs.replace(node.access, server="https://127.0.0.1:1")
         put(files, "web", "sh", "-c", "echo up > /out/up; exec sleep 1000", spec=_out(tmp_path), volumeMounts=[_MOUNT])
         await node.start()
         await until((tmp_path / "out/up").exists)

@@ -6,6 +6,7 @@ import tracemalloc
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from fairlead.api.scheduling import Pod
@@ -218,7 +219,7 @@ def test_pods_with_labels_of_their_own_are_asked_about_once_unless_a_plugin_abou
     queue, cache = SchedulingQueue(profile.events), RequirementsCache()
     for number in range(100):
         newcomer = pod(f"p-{number}", labels={"job": str(number)})
-        request = replace(task_of(newcomer), requirements=cache.of(newcomer))
+        request = msgspec.structs.replace(task_of(newcomer), requirements=cache.of(newcomer))
         queue.add(newcomer, request, profile, 100.0)
     while (queued := queue.pop()) is not None:
         queue.refused(queued, frozenset({"Hinting", refuser}), 100.0)
