@@ -13,6 +13,8 @@ from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.cgroups.usage import memory_limit
 from fairlead.api.builtin import EVENTS
 from fairlead.api.objects import Obj
+from fairlead.node.cgroups.files import files
+from fairlead.node.cgroups.values import CgroupValues
 from fairlead.node.configuration.errors import StartupError
 from tests.agent.machine import in_loop, own_cgroup, real_containers, until
 from tests.agent.oci_node import RealNode, is_running, manifest, real_node, state
@@ -93,6 +95,24 @@ async def test_all_pods_get_their_limit_as_soon_as_they_use_less(
         await node.delete("holds", grace=0)
         pods = f"{node.cgroup}/kubepods"
         await until(lambda: memory_limit(Cgroups(hierarchies()), pods) == 50 * MIB)
+
+
+@in_loop
+async def test_limits_are_put_right_while_pods_come_and_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody has written to the cgroup of all pods."""
+    monkeypatch.setattr(agents, "CORRECTION_SECONDS", 1.0)
+    async with real_node(tmp_path, {}, memory_bytes=400 * MIB) as node:
+        cgroups, pods = Cgroups(hierarchies()), f"{node.cgroup}/kubepods"
+        await until(lambda: memory_limit(cgroups, pods) == 400 * MIB)
+        written = CgroupValues(memory_limit=300 * MIB)
+        cgroups.ensure(pods, files(written, cgroups.hierarchies.version))
+        for number in range(30):
+            if memory_limit(cgroups, pods) == 400 * MIB:
+                break
+            await node.create(manifest(f"p{number}", "true"))
+            await asyncio.sleep(0.2)
+        else:
+            pytest.fail("it was never put right")
 
 
 @in_loop

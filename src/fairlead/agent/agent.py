@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -82,6 +83,7 @@ from fairlead.node.startup import start_settings
 from fairlead.node.stats.measurements import NodeMeasurements
 from fairlead.node.sysctls import pattern_problem
 from fairlead.node.user_ids import ids_per_pod
+from fairlead.runtime.clock import monotonic
 
 if TYPE_CHECKING:
     from fairlead.agent.certificates.kept import KeptCertificate
@@ -377,19 +379,22 @@ class NodeAgent:
     async def _correct(self, worker: PodWorker, node: NodeObject) -> None:
         """What the classes weigh depends on their pods; and somebody may have written to our cgroups."""
         is_limited = all(event.type == "Normal" for event in self._plan.events)
+        due = monotonic() + CORRECTION_SECONDS
         while True:
             specs = [pod["spec"] for pod in worker.admitted]
             classes = class_cgroups(self._configured, self._machine, class_requests(specs))
             await asyncio.to_thread(self._ensure, classes)
-            try:
-                async with asyncio.timeout(CORRECTION_SECONDS):
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(due):
                     await self._look.wait()
-            except TimeoutError:
-                await asyncio.to_thread(self._enforce)
-                if not is_limited:
-                    node.tell(event := self._limit_of_pods())
-                    is_limited = event.type == "Normal"
             self._look.clear()
+            if monotonic() < due:  # with pods that come and go all the time it is due, too
+                continue
+            await asyncio.to_thread(self._enforce)
+            due = monotonic() + CORRECTION_SECONDS
+            if not is_limited:
+                node.tell(event := self._limit_of_pods())
+                is_limited = event.type == "Normal"
 
     def _ensure(self, wanted: Mapping[CgroupName, CgroupValues]) -> None:
         """No memory limit is set that somebody would be killed for: version 2 takes such a limit, and kills."""
