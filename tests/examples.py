@@ -12,7 +12,7 @@ from typing import Any
 import hypothesis
 import pytest
 
-USUAL = 100
+USUAL = 60
 
 
 def examples(usual: int) -> int:

@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 MIB: Final = 1 << 20
 #: Software emulation takes its time.
-SECONDS: Final = 60.0
+SECONDS: Final = 120.0
 _DOCUMENT: Final[Obj] = {
     "featureGates": {"MemoryQoS": True},
     "memoryReservationPolicy": "TieredReservation",
