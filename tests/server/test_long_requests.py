@@ -25,7 +25,7 @@ DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 THINGS = "/apis/example.com/v1/namespaces/default/things"
 SIZE = 20_000
 #: In so many turns of the loop everything else is done that a request needs.
-FEW_TURNS = 40
+FEW_TURNS = 10
 
 
 class Client:
