@@ -11,7 +11,7 @@ Sources: pkg/quota/v1/evaluator/core, pkg/quota/v1/install, k8s.io/apiserver/pkg
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from datetime import datetime
 from typing import Final, TypeVar
 
@@ -299,6 +299,11 @@ def added(used: Amounts, more: Amounts) -> Amounts:
 def taken_back(used: Amounts, less: Amounts) -> Amounts:
     """The usage without `less`, never negative; names that are not in use stay out."""
     return {name: max(amount - less.get(name, ZERO), ZERO) for name, amount in used.items()}
+
+
+def limited(amounts: Amounts, names: Container[str]) -> Amounts:
+    """Those of names that a quota limits, of which there may be thousands: they are not gone through."""
+    return {name: amount for name, amount in amounts.items() if name in names}
 
 
 def masked(amounts: Mapping[str, T], names: Iterable[str]) -> dict[str, T]:

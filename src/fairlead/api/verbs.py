@@ -40,7 +40,7 @@ class EventType(StrEnum):
     __hash__ = str.__hash__
 
 
-class WatchEvent(msgspec.Struct, frozen=True):  # as a dataclass it would take ten times as long to make
+class WatchEvent(msgspec.Struct, frozen=True):
     type: EventType
     object: Encoded
 

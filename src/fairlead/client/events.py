@@ -68,7 +68,7 @@ def telling_only(reasons: Iterable[str]) -> Iterator[None]:
         _told.reset(token)
 
 
-class EventRecord(msgspec.Struct, frozen=True):  # made at every event, five times as fast as a frozen dataclass
+class EventRecord(msgspec.Struct, frozen=True):
     """One thing to tell, as it was when it happened."""
 
     regarding: Reference

@@ -9,7 +9,7 @@ Sources: pkg/controller/resourcequota, pkg/quota/v1/install/update_filter.go.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
+from collections.abc import Container, Generator, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -21,7 +21,7 @@ from fairlead.api.objects import Obj, metadata
 from fairlead.api.podresources import Amounts
 from fairlead.api.pods import ContainerStatus, Pod
 from fairlead.api.quantity import ZERO, Quantity
-from fairlead.api.quota import added, counted_on, is_alive, texts, usage
+from fairlead.api.quota import added, counted_on, is_alive, limited, texts, usage
 from fairlead.api.quota_scopes import (
     CLAIMS,
     DEVICE_CLAIMS,
@@ -149,13 +149,13 @@ def _total(obj: ResourceQuota, count: _Count, world: World) -> Generator[Action,
         used |= dict.fromkeys(names, ZERO)
         items: list[Encoded] = yield ListAll(Kind(rows[resource], Object), obj.metadata.namespace)
         if resource in _MEASURED:
-            limited = frozenset(names)
+            wanted = frozenset(names)
             for number, item in enumerate(items, 1):
                 if number % TURN_OBJECTS == 0:
                     yield GiveWay()
                 amounts = known.get(item.raw)
                 if amounts is None:
-                    amounts = _measured(obj, resource, limited, item, count, world.now)
+                    amounts = _measured(obj, resource, wanted, item, count, world.now)
                 else:
                     count.known[item.raw] = amounts
                 used = added(used, amounts)
@@ -165,12 +165,12 @@ def _total(obj: ResourceQuota, count: _Count, world: World) -> Generator[Action,
 
 
 def _measured(
-    quota: ResourceQuota, resource: str, names: Collection[str], item: Encoded, count: _Count, now: float
+    quota: ResourceQuota, resource: str, names: Container[str], item: Encoded, count: _Count, now: float
 ) -> Amounts:
     obj = item.obj()
     amounts: Amounts = {}
     if in_scope(quota.spec.selectors, resource, obj):
-        amounts = {name: amount for name, amount in usage(resource, obj, now).items() if name in names}
+        amounts = limited(usage(resource, obj, now), names)
     if resource == PODS and is_alive(obj, now) and (ends_at := _ends_at(obj)) is not None:
         count.due = min(count.due, ends_at)  # and until then it is measured each time
     else:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -231,8 +231,13 @@ def drop_deallocated(obj: Obj, old: Obj) -> None:
 
 
 def _allocated(status: Obj) -> set[tuple[str, ...]]:
-    results = ((status.get("allocation") or {}).get("devices") or {}).get("results") or ()
-    return {_without_share(result) for result in results}
+    return {_without_share(result) for result in results_of(status.get("allocation") or {})}
+
+
+def results_of(allocation: Obj) -> Sequence[Obj]:
+    """The devices that are allocated."""
+    results: Sequence[Obj] = (allocation.get("devices") or {}).get("results") or ()
+    return results
 
 
 def _without_share(result: Obj) -> tuple[str, ...]:
@@ -258,7 +263,7 @@ def _device(result: Obj) -> str:
 
 
 def _validate_devices(devices: list[Obj], allocation: Obj, errors: Errors) -> None:
-    allocated = {_device(result) for result in (allocation.get("devices") or {}).get("results") or ()}
+    allocated = {_device(result) for result in results_of(allocation)}
     for index, device in enumerate(devices):
         path = f"status.devices[{index}]"
         _validate_device_name(device, path, errors)

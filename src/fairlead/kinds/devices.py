@@ -14,6 +14,7 @@ from fairlead.kinds.device_claims import (
     EXACT_COUNT,
     alternatives,
     drop_deallocated,
+    results_of,
     validate_claim_spec,
     validate_claim_status,
     validate_config,
@@ -40,7 +41,7 @@ class ResourceClaimStrategy(ReportedStrategy):
     def default(self, obj: Obj) -> None:
         _default_requests(obj["spec"])
         allocation = (obj.get("status") or {}).get("allocation") or {}
-        for result in (allocation.get("devices") or {}).get("results") or ():
+        for result in results_of(allocation):
             _default_tolerations(result)
 
     def validate(self, obj: Obj, errors: Errors) -> None:

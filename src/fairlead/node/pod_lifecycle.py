@@ -69,7 +69,7 @@ _DEADLINE_MESSAGE: Final = "Pod was active on the node longer than the specified
 _Entry: TypeAlias = tuple[Container, ContainerRecord, bool]
 
 
-class PodStep(msgspec.Struct, frozen=True):  # made at every step, ten times as fast as a dataclass
+class PodStep(msgspec.Struct, frozen=True):
     """What to do now, and when to look again (seconds since the epoch; None: at the next change)."""
 
     status: Obj | None = None

@@ -29,7 +29,7 @@ from fairlead.node.restarts import init_runs_again, may_restart_all, runs_again
 ALL_RESTARTING: Final = "AllContainersRestarting"
 
 
-class PodAddresses(msgspec.Struct, frozen=True):  # like `_Verdict` made at every step, ten times as fast as a dataclass
+class PodAddresses(msgspec.Struct, frozen=True):
     """The addresses of a pod and of its node."""
 
     host_ip: str

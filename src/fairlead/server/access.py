@@ -18,7 +18,7 @@ from fairlead.api.users import User
 from fairlead.golang.quoting import go_quote
 
 
-class AccessRequest(msgspec.Struct, frozen=True):  # made for every request, several times as fast as a dataclass
+class AccessRequest(msgspec.Struct, frozen=True):
     """Who wants to do what. For a path that is no resource's, `resource` is empty and `path` says which."""
 
     user: User

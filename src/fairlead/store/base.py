@@ -37,7 +37,7 @@ class StoreUnavailable(Exception):
     """The store cannot write (disk full, connection lost); nothing of the request was kept."""
 
 
-class Record(msgspec.Struct, frozen=True, gc=False):  # made at every write: ten times as fast as a dataclass
+class Record(msgspec.Struct, frozen=True, gc=False):
     """A value and the revision that wrote it."""
 
     value: bytes

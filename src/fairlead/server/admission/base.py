@@ -113,7 +113,7 @@ class RequestView(Protocol):
         ...
 
 
-class Attributes(msgspec.Struct):  # made at every write, several times as fast as a dataclass
+class Attributes(msgspec.Struct):
     """One request on its way through admission."""
 
     operation: Operation

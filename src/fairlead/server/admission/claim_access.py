@@ -15,7 +15,7 @@ from typing import Final
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj
 from fairlead.api.users import NODE_OF_ACCOUNT, account_of
-from fairlead.kinds.device_claims import drop_deallocated
+from fairlead.kinds.device_claims import drop_deallocated, results_of
 from fairlead.kinds.devices import GROUP
 from fairlead.server.access import AccessRequest, Authorizer, forbidden
 from fairlead.server.admission.base import AdmissionPlugin, Attributes, Dependencies, Operation
@@ -104,7 +104,7 @@ def _status(obj: Obj) -> Obj:
 
 
 def _results(status: Obj) -> Sequence[Obj]:
-    return ((status.get("allocation") or {}).get("devices") or {}).get("results") or ()
+    return results_of(status.get("allocation") or {})
 
 
 def _requests(spec: Obj) -> Sequence[Obj]:

@@ -76,7 +76,7 @@ def charges_for(
     charges = []
     for resource_quota, growth in _growth(concerned, attributes, now):
         status = resource_quota.status
-        if requested := _limited(growth, status.hard):
+        if requested := quota.limited(growth, status.hard):
             _check_room(resource_quota.metadata.name, requested, status.hard, status.used, attributes)
             charges.append((resource_quota.metadata.name, requested))
     return charges
@@ -148,11 +148,6 @@ def _adds(usage: Amounts, attributes: Attributes, now: float) -> bool:
     return any(amount > ZERO for amount in quota.increase(usage, before).values())
 
 
-def _limited(growth: Amounts, hard: Mapping[str, str]) -> Amounts:
-    """As much of it as the quota limits. A quota may name thousands of resources: only those of the object are read."""
-    return {name: amount for name, amount in growth.items() if name in hard}
-
-
 def _check_room(
     name: str, requested: Amounts, hard: Mapping[str, str], used: Mapping[str, str], attributes: Attributes
 ) -> None:
@@ -176,7 +171,7 @@ def _charged(amounts: Amounts, attributes: Attributes, stored: Obj) -> Obj | Non
     """The stored quota with the amounts added; checked again, for other requests may have been charged meanwhile."""
     status = stored.get("status") or {}
     hard, used = status.get("hard") or {}, status.get("used") or {}
-    if not (requested := _limited(amounts, hard)):
+    if not (requested := quota.limited(amounts, hard)):
         return None
     _check_room(metadata(stored)["name"], requested, hard, used, attributes)
     total = quota.added(parsed(quota.masked(used, requested)), requested)

@@ -19,7 +19,7 @@ _CUT: Final = "...TRUNCATED"
 _LONGEST_CHAIN: Final = 4096
 
 
-class Origin(msgspec.Struct, frozen=True):  # made for every request, several times as fast as a dataclass
+class Origin(msgspec.Struct, frozen=True):
     """As it was sent. Nothing of it is text yet."""
 
     audit_id: bytes
