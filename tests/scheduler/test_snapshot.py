@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from weakref import ref
 
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairlead.scheduler.columns import Amounts
 from fairlead.scheduler.decide import Chosen, Unfit
 from tests.scheduler.scheduler_world import Cluster, node, pod
 
@@ -164,3 +170,32 @@ def test_values_that_nodes_had_once_are_forgotten() -> None:
         }
     assert len(snapshot.labels("tier").values) < 200
     assert len(snapshot.taints.values) < 200
+
+
+def test_resources_that_few_pods_make_up_take_memory_by_pod_and_not_by_node() -> None:
+    """One pod of a thousand names, put on a node by `nodeName`, had taken a column over all nodes for each of them."""
+    cluster = Cluster(*(node(f"n{number}") for number in range(1_000)))
+    tracemalloc.start()
+    requests = {f"example.com/r{number}": "1" for number in range(1_000)}
+    cluster.place(pod("a", containers=[{"name": "app", "image": "a", "resources": {"requests": requests}}]), "n1")
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 2_000_000  # 8 MB a list of such columns, and there were two
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 255), st.sampled_from("ab"), st.integers(1, 1 << 62), st.booleans()), max_size=60)
+)
+def test_amounts_add_up_however_many_rows_have_some(changes: list[tuple[int, str, int, bool]]) -> None:
+    amounts, expected = Amounts(128), {name: np.zeros(256, dtype=np.int64) for name in "ab"}
+    for position, (row, name, amount, comes) in enumerate(changes):
+        if position == 20:
+            amounts.grow(256)
+        row %= 128 if position < 20 else 256
+        sign = 1 if comes else -1
+        with np.errstate(over="ignore"):
+            amounts.add(row, {name: amount}, sign)
+            expected[name][row] += sign * amount
+    size = 256 if len(changes) > 20 else 128
+    assert {name: amounts[name].tolist() for name in "ab"} == {name: expected[name][:size].tolist() for name in "ab"}
+    assert set(amounts) == {name for name in "ab" if expected[name].any()}

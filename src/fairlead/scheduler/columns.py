@@ -7,7 +7,7 @@ Amounts are int64 in declared units, never floats.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
@@ -19,6 +19,10 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 Rows: TypeAlias = npt.NDArray[np.intp]
 
 V = TypeVar("V", bound=Hashable)
+
+#: A name is rare while fewer than one row in so many has it; a column that half as many have left is given up.
+_ROWS_OF_RARE = 64
+_WRAPS_AT = 1 << 63
 
 
 def grown(column: npt.NDArray[Any], size: int, fill: int = 0) -> npt.NDArray[Any]:
@@ -36,47 +40,76 @@ def _zeros(size: int) -> Ints:
 
 
 class Amounts:
-    """One int64 column for each resource name of which there is any; asking for others, as pods may, leaves nothing."""
+    """How much of each resource each row has, as int64 that wraps as Go's does.
+
+    A name that many rows have is a column; the others, of which a pod may make up thousands, are kept row by row, so
+    that memory grows with what there is and not with names times nodes.
+    """
 
     def __init__(self, size: int) -> None:
         self._size = size
         self._columns: dict[str, Ints] = {}
+        self._rare: dict[str, dict[int, int]] = {}
         self._nothing = _zeros(size)
 
     def __contains__(self, name: str) -> bool:
         """Whether there is any of it."""
-        return name in self._columns
+        return name in self._columns or name in self._rare
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of which there is any."""
+        yield from self._columns
+        yield from self._rare
 
     def __getitem__(self, name: str) -> Ints:
-        return self._columns.get(name, self._nothing)
+        """One number for each row, to be read alone."""
+        if (column := self._columns.get(name)) is not None:
+            return column
+        return self._nothing if (amounts := self._rare.get(name)) is None else self._column_of(amounts)
 
     def add(self, row: int, amounts: dict[str, int], sign: int) -> None:
         for name, amount in amounts.items():
             if not amount:
                 continue
             if (column := self._columns.get(name)) is None:
-                column = self._columns[name] = np.zeros(self._size, dtype=np.int64)
+                self._add_rare(name, row, sign * amount)
+                continue
             column[row] += sign * amount
-            if sign < 0 and not column[row] and not column.any():
+            if sign < 0 and not column[row] and np.count_nonzero(column) * 2 * _ROWS_OF_RARE < self._size:
                 del self._columns[name]
+                if held := np.flatnonzero(column).tolist():
+                    self._rare[name] = dict(zip(held, column[held].tolist(), strict=True))
+
+    def _add_rare(self, name: str, row: int, amount: int) -> None:
+        amounts = self._rare.setdefault(name, {})
+        amounts[row] = _wrapped(amounts.get(row, 0) + amount)
+        if not amounts[row]:
+            del amounts[row]
+        if not amounts:
+            del self._rare[name]
+        elif len(amounts) * _ROWS_OF_RARE > self._size:
+            self._columns[name] = self._column_of(self._rare.pop(name))
+
+    def _column_of(self, amounts: dict[int, int]) -> Ints:
+        column: Ints = np.zeros(self._size, dtype=np.int64)
+        column[list(amounts)] = list(amounts.values())
+        return column
 
     def plus(self, more: Amounts) -> Amounts:
-        """A copy with the other's amounts added."""
+        """The other's amounts added, to be read alone: it shares the columns of which the other has nothing."""
         both = Amounts(self._size)
-        both._columns = {name: self[name] + more[name] for name in {**self._columns, **more._columns}}
+        both._columns = {**self._columns, **{name: self[name] + more[name] for name in more}}
+        both._rare = self._rare
         return both
-
-    def replace(self, row: int, amounts: dict[str, int]) -> None:
-        before = {name: int(column[row]) for name, column in self._columns.items() if column[row]}
-        after = {name: amount for name, amount in amounts.items() if amount}
-        if before != after:
-            self.add(row, before, -1)
-            self.add(row, after, 1)
 
     def grow(self, size: int) -> None:
         self._size = size
         self._nothing = _zeros(size)
         self._columns = {name: grown(column, size) for name, column in self._columns.items()}
+
+
+def _wrapped(amount: int) -> int:
+    return (amount + _WRAPS_AT) % (2 * _WRAPS_AT) - _WRAPS_AT
 
 
 class Codes(Generic[V]):

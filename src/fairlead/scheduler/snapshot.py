@@ -163,7 +163,7 @@ class Snapshot:
         self.unschedulable[row] = node.spec.unschedulable
         self._set_taints(row, node.taints)
         self.allowed_pods[row] = allowed_pods_of(node)
-        self.allocatable.replace(row, allocatable_of(node))
+        self._set_allocatable(row, known, node)
         self._set_labels(row, known.metadata.labels if known is not None else {}, node.metadata.labels)
         self.node_changes.mark(row)
         self.node_changes.trim(self.size)
@@ -180,9 +180,18 @@ class Snapshot:
         self.alive[row] = False
         self.count -= 1
         self._alive_rows = None
+        self._set_allocatable(row, known, None)
         self._set_labels(row, known.metadata.labels if known is not None else {}, {})
         self.node_changes.mark(row)
         self._release(row)
+
+    def _set_allocatable(self, row: int, before: Node | None, after: Node | None) -> None:
+        if before is not None and after is not None and before.status.allocatable == after.status.allocatable:
+            return
+        if before is not None:
+            self.allocatable.add(row, allocatable_of(before), -1)
+        if after is not None:
+            self.allocatable.add(row, allocatable_of(after), 1)
 
     def _set_labels(self, row: int, before: Mapping[str, str], after: Mapping[str, str]) -> None:
         if before == after:
