@@ -79,3 +79,20 @@ def test_annotations_that_rules_know_are_judged_in_each_pod_and_others_do_not_ma
     wrong["metadata"]["annotations"] = {"controller.kubernetes.io/pod-deletion-cost": "much"}
     assert found(strategy, plain) == found(strategy, known) == []
     assert any("32bit" in message for message in found(strategy, wrong))
+
+
+def changed(strategy: PodStrategy, new: Obj, old: Obj) -> list[str]:
+    errors = Errors()
+    strategy.validate_update(new, old, errors)
+    return [f"{error.field}: {error.message}" for error in errors]
+
+
+def test_a_spec_that_stayed_before_is_still_judged_when_it_changes() -> None:
+    """Of an unchanged spec nothing new can be said; whatever comes beside it, and every change of it, is looked at."""
+    strategy, kept = PodStrategy(), pod("kube-api-access-bcdfg")
+    for _ in range(2):
+        assert changed(strategy, pod("kube-api-access-bcdfg"), kept) == []
+    assert any("may not change fields" in text for text in changed(strategy, kept, pod("kube-api-access-zzzzz", "x")))
+    seccomp = {"seccomp.security.alpha.kubernetes.io/pod": "nonsense"}
+    annotated = kept | {"metadata": kept["metadata"] | {"annotations": seccomp}}
+    assert any("seccomp" in text for text in changed(strategy, annotated, kept))

@@ -21,6 +21,8 @@ PORT_NAME_MAX: Final = 15
 ANNOTATIONS_MAX_BYTES: Final = 256 * 1024
 
 _MAX_ID: Final = 2**31 - 1
+#: That a character takes at most.
+_UTF8_BYTES: Final = 4
 _REMEMBERED: Final = 16384
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -217,6 +219,9 @@ def annotation_key(value: str) -> list[str]:
 
 def annotations_fit(annotations: Mapping[str, str]) -> bool:
     """Whether keys and values together keep within ANNOTATIONS_MAX_BYTES."""
+    characters = sum(map(len, annotations)) + sum(map(len, annotations.values()))
+    if characters * _UTF8_BYTES <= ANNOTATIONS_MAX_BYTES:
+        return True
     size = sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
     return size <= ANNOTATIONS_MAX_BYTES
 

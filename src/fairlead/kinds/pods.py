@@ -91,6 +91,8 @@ class PodStrategy(Strategy):
 
     def __init__(self) -> None:
         self._known = KnownSpecs()
+        #: Those that may stay in a pod: more than may come, for what a pod has is not taken from it.
+        self._kept = KnownSpecs()
 
     def default(self, obj: Obj) -> None:
         default_pod(obj)
@@ -138,9 +140,17 @@ class PodStrategy(Strategy):
             validate_apparmor_matches(annotations, spec, "spec", errors)
 
     def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
-        _validate_pod(obj, errors, old["spec"])
-        validate_annotation_updates(obj, old, errors)
-        validate_spec_update(obj["spec"], old["spec"], errors)
+        key = self._kept.key(obj) if obj["spec"] == old["spec"] else None
+        if self._kept.find(key) is not None:
+            validate_annotation_updates(obj, old, errors)
+            return
+        found = Errors()
+        _validate_pod(obj, found, old["spec"])
+        validate_annotation_updates(obj, old, found)
+        validate_spec_update(obj["spec"], old["spec"], found)
+        errors.extend(found)
+        if not found:
+            self._kept.add(key, ())
 
     def warnings(self, obj: Obj, old: Obj | None) -> list[str]:
         """Only for new pods: updates mostly come from components, not from users."""

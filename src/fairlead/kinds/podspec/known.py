@@ -17,8 +17,10 @@ from fairlead.caches import LruCache
 REMEMBERED: Final = 512
 LARGEST_BYTES: Final = 16_384
 
-#: What is in the name of every annotation that rules or warnings about the spec know; others say nothing about it.
+#: What is in the name of every annotation that rules or warnings about the spec know; others say nothing about it,
+#: nor do kubectl's own, such as the configuration that it applied last.
 _JUDGED_ANNOTATION: Final = "kubernetes.io/"
+_KUBECTL_ANNOTATION: Final = "kubectl.kubernetes.io/"
 #: Containers that are put into a running pod, and claims that go by its name.
 _EPHEMERAL: Final = key_start_bytes("ephemeral")
 _TOKEN_VOLUMES: Final = re.compile(rb"kube-api-access-[bcdfghjklmnpqrstvwxz2456789]{5}(?=\")")
@@ -33,8 +35,9 @@ class KnownSpecs:
     @staticmethod
     def key(pod: Obj) -> bytes | None:
         """What decides about the spec; None where more than the spec does."""
-        if any(_JUDGED_ANNOTATION in key for key in metadata(pod).get("annotations") or ()):
-            return None
+        for key in metadata(pod).get("annotations") or ():
+            if _JUDGED_ANNOTATION in key and not key.startswith(_KUBECTL_ANNOTATION):
+                return None
         spec = encode(pod["spec"])
         if len(spec) > LARGEST_BYTES or _EPHEMERAL in spec:
             return None

@@ -45,6 +45,8 @@ def _merged(live: Any, config: Any, atom: Atom | None) -> Any:
 
 
 def _merged_map(live: Obj, config: Obj, shape: MapShape) -> Any:
+    if shape.are_texts(config):
+        return live | config
     children = shape.children
     out = dict(live)
     for key, value in config.items():

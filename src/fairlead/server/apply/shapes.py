@@ -97,6 +97,12 @@ class MapShape:
         self.is_atomic = is_atomic
         self.spelled = Spelled(children.declared)
 
+    def are_texts(self, value: Obj) -> bool:
+        """Whether it is a map of texts, as labels, annotations and most data are: there is nothing below them."""
+        undeclared = self.children.undeclared
+        is_of_texts = not self.children.declared and undeclared is not None and undeclared.scalar == "string"
+        return is_of_texts and set(map(type, value.values())) == {str}
+
     @property
     def is_free(self) -> bool:
         """Whether nothing is declared and everything allowed."""

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from fairlead.api.objects import Obj
+from fairlead.server.apply import elements
 from fairlead.server.apply.fieldsets import LEAF, SELF, FieldPath, Fields, below, graft, node_of
 from fairlead.server.apply.shapes import Atom, ListShape, MapShape, SchemaMismatch
 
@@ -35,6 +36,8 @@ def _fields_of(value: Any, atom: Atom | None) -> Fields | None:
 
 
 def _fields_of_map(value: Obj, shape: MapShape) -> Fields:
+    if shape.are_texts(value):
+        return dict.fromkeys(map(elements.field, value), LEAF)
     out: dict[str, Fields] = {}
     children, spelled = shape.children, shape.spelled
     for key, item in value.items():

@@ -40,6 +40,8 @@ def joined(problems: list[Problem]) -> str:
 
 
 def _map(value: dict[str, Any], shape: MapShape) -> list[Problem]:
+    if shape.are_texts(value):
+        return []
     found: list[Problem] = []
     children = shape.children
     for key, item in value.items():
