@@ -70,6 +70,8 @@ def test_a_mapping_says_what_columns_mean(tmp_path: Path) -> None:
         ({"created": {"value": "-1"}}, "line 2: value '-1' is before all time"),
         ({"created": "end_time", "ended": "start_time"}, "start_time '200' is before end_time '260'"),
         ({"created": "start_time", "lifetime": {"value": "-1"}}, "line 2: value '-1' is less than 0"),
+        ({"created": "start_time", "lifetime": {"value": "1e9"}}, "line 2: value '1e9' makes a life of 32 years"),
+        ({"created": "start_time", "ended": {"value": "1e12"}}, "value '1e12' makes a life of 31,710 years"),
         ({"created": "start_time", "cpu": {"value": "-1"}}, "line 2: value '-1' is no amount"),
         ({"created": "start_time", "memory": {"column": "plan_mem", "unit": "1Gb"}}, "unit '1Gb' is no quantity"),
         ({"created": "start_time", "memory": {"column": "plan_mem", "unit": "-1Gi"}}, "unit '-1Gi' is no amount"),
@@ -81,6 +83,13 @@ def test_a_mapping_says_what_columns_mean(tmp_path: Path) -> None:
 def test_a_mapping_that_means_nothing_is_refused(tmp_path: Path, columns: Obj, problem: str) -> None:
     with pytest.raises(ValueError, match=re.escape(problem)):
         mapped(tmp_path, columns=columns, only={})
+
+
+def test_times_in_another_unit_are_no_trace_of_a_thousand_years(tmp_path: Path) -> None:
+    """Its simulation would not end in anybody's life either."""
+    problem = "trace.csv: from the first pod to the last it is 32 years: is the unit of `created` right?"
+    with pytest.raises(ValueError, match=re.escape(problem)):
+        mapped(tmp_path, "at\n1700000000000\n1701000000000\n", columns={"created": "at"}, only={})
 
 
 def test_a_table_that_is_cut_off_or_has_nothing_is_refused(tmp_path: Path) -> None:

@@ -32,6 +32,9 @@ _TIMES: Final = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "m": 60.0, "h": 3
 #: Names of traces hold what names of pods cannot.
 _NO_NAME: Final = re.compile(r"[^a-z0-9-]+")
 _MOST_OF_ONE_ROW: Final = 100_000
+#: Whatever takes longer is a time in another unit: nobody's trace does, and no simulation of it would end.
+_MOST_YEARS: Final = 20
+_YEAR_SECONDS: Final = 365 * 86400.0
 
 
 class Column(msgspec.Struct, forbid_unknown_fields=True):
@@ -85,6 +88,8 @@ def read_mapped(path: Path, mapping: ArrivalMapping) -> list[Arrival]:
     if not found:
         raise ValueError(f"{path}: no row of it is meant by `only`" if mapping.only else f"{path} has no rows")
     found.sort(key=lambda arrival: arrival.at)
+    if too_long := _too_long(found[-1].at - found[0].at):
+        raise ValueError(f"{path}: from the first pod to the last it is {too_long}: is the unit of `created` right?")
     return [Arrival(arrival.at - found[0].at, arrival.obj) for arrival in found]
 
 
@@ -146,14 +151,26 @@ def _lifetime(columns: _Meanings, row: Mapping[str, str]) -> float | None:
     if lifetime is not None:
         if lifetime < 0:
             raise ValueError(f"{_named(columns.lifetime, row)} is less than 0")
-        return lifetime
+        return _credible(lifetime, columns.lifetime, row)
     beginning = columns.started or columns.created
     started, ended = _seconds(beginning, row), _seconds(columns.ended, row)
     if started is None or not ended:  # some traces have a 0 where a task has not ended
         return None
     if ended < started:
         raise ValueError(f"{_named(columns.ended, row)} is before {_named(beginning, row)}")
-    return ended - started
+    return _credible(ended - started, columns.ended, row)
+
+
+def _credible(lifetime: float, meaning: Column | str, row: Mapping[str, str]) -> float:
+    if too_long := _too_long(lifetime):
+        raise ValueError(f"{_named(meaning, row)} makes a life of {too_long}: is its unit right?")
+    return lifetime
+
+
+def _too_long(seconds: float) -> str:
+    """In words; empty for what can be."""
+    years = seconds / _YEAR_SECONDS
+    return f"{years:,.0f} years" if years > _MOST_YEARS else ""
 
 
 def _named(meaning: Column | str, row: Mapping[str, str]) -> str:
