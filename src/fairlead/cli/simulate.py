@@ -13,7 +13,14 @@ import msgspec
 from fairlead.api.objects import Obj
 from fairlead.api.scheduling import DEFAULT_SCHEDULER
 from fairlead.cli.failures import Failure, WrongUsage, explained, parsing
-from fairlead.cli.inputs import arrivals, import_summary, imported_objects, namespaces_of, node_objects
+from fairlead.cli.inputs import (
+    DEFAULT_NODES,
+    arrivals,
+    import_summary,
+    imported_objects,
+    namespaces_of,
+    node_objects,
+)
 from fairlead.cli.node_options import NodesCommand, check_nodes, kubelet_options, node_configurations
 from fairlead.cli.options import cluster_options, overuse_strategies
 from fairlead.cli.scheduling import scheduling
@@ -129,8 +136,12 @@ def simulate(
     with parsing():
         imported = imported_objects(dumps)
         epoch = latest_date(imported) or DEFAULT_EPOCH
+        if dumps and not imported:
+            raise ValueError(f"{', '.join(map(str, dumps))}: there is no object")
         if not quiet:
             _tell_dump(imported, epoch, time.perf_counter() - began)
+            if nodes is None and nodes_from is None:
+                _tell_missing_nodes(imported, NodeShape(node_cpu, node_memory))
         limit = _limit(duration, imported, is_quiet=quiet)
         with rng.seeded(seed):
             coming = arrivals(pods_from, pods_mapping) if pods_from else []
@@ -298,6 +309,12 @@ def _tell_dump(imported: Sequence[Obj], epoch: float, took: float) -> None:
     for note in notes(imported):
         click.echo(f"import: {note}", err=True)
     click.echo(f"import: the run begins at {timestamp(epoch)}, the latest date among them", err=True)
+
+
+def _tell_missing_nodes(imported: Sequence[Obj], shape: NodeShape) -> None:
+    if imported and not any(obj["kind"] == "Node" for obj in imported):
+        size = f"{DEFAULT_NODES} nodes of {shape.cpu} cpu, {shape.memory}"
+        click.echo(f"import: no Node is in the dump: {size} stand for its own (--nodes, --nodes-from)", err=True)
 
 
 def _past(imported: Sequence[Obj], epoch: float, span: str, limit: float | None, *, is_quiet: bool) -> list[Arrival]:
