@@ -238,6 +238,12 @@ def test_nodes_that_are_added_cost_as_much_as_the_one_that_they_are_like(tmp_pat
     assert played([priced], change(tmp_path, CHANGE + "- addNodes: {count: 2, like: a}\n")).cost == 1.5
 
 
+def test_nodes_that_are_added_have_labels_besides_those_of_the_one_that_they_are_like(tmp_path: Path) -> None:
+    step = "- addNodes: {count: 1, like: a, labels: {pool: new}}\n- cordon: {selector: pool=new}\n"
+    outcome = played([node("a")], change(tmp_path, CHANGE + step))
+    assert outcome.node_hours == 2
+
+
 def test_an_upgrade_replaces_nodes_batch_by_batch(tmp_path: Path) -> None:
     objects = [node("a", pool="x"), node("b", pool="x"), node("c"), *deployment("web", ["a", "b", "c"])]
     changed = change(tmp_path, CHANGE + "- upgrade: {selector: pool=x, by: 50%, takes: 5m}\n")
@@ -294,6 +300,13 @@ def test_a_pool_that_shrinks_at_once_keeps_the_nodes_that_have_pods(tmp_path: Pa
         (CHANGE.replace("steps:", "metadata: [x]\nsteps:") + "- drain: a\n", "line 3: metadata of a Change must be"),
         (CHANGE.replace("steps:", "metadata: {name: [x]}\nsteps:") + "- drain: a\n", "line 3: metadata of a Change"),
         (CHANGE + "- set: deployment/x\n", "line 4: set: 'deployment/x' sets nothing"),
+        (CHANGE + "- patch: {kind: deployment, name: web, patch: [1]}\n", "line 4: patch: error decoding patch"),
+        (CHANGE + "- patch: {kind: deployment, name: web, type: json, patch: {a: 1}}\n", "line 4: patch: "),
+        (
+            CHANGE + "- kubelet: {configuration: {maxPod: 3}}\n",
+            'line 4: kubelet: strict decoding error: unknown field "maxPod"',
+        ),
+        (CHANGE + "- addNodes: {count: 1, like: a, cpu: 2}\n", "line 4: addNodes: "),
         (CHANGE + "- addNodes: {count: 1, cpu: '-1', memory: 1Gi}\n", "line 4: addNodes: cpu of a node: '-1' is not"),
         ("apiVersion: 5\nkind: Change\nsteps: []\n", "line 1: metadata of Change must be a mapping"),
         ("kind: 7\n", "every document needs a kind"),
@@ -322,6 +335,10 @@ def test_a_file_that_is_no_change_is_refused_with_its_line(tmp_path: Path, text:
         ("set: deployment/default/web/spec.strategyy.x=1", "Deployment 'web' has no 'strategyy'"),
         ("set: deployment/default/web/spec.replicas=[", "'[' is no value: yaml: line 1"),
         ("set: weight/team=6", "there are no weights: nothing divides this cluster"),
+        ("set: deployment/default/web/spec.replcas=5", 'unknown field "spec.replcas"'),
+        ("patch: {kind: deployment, name: web, patch: {spec: {replcas: 5}}}", 'unknown field "spec.replcas"'),
+        ("scale: {kind: node, name: a, replicas: 5}", 'unknown field "spec.replicas"'),
+        ("delete: {kind: namespace, name: default}", "Namespace 'default' cannot be deleted: "),
         ("cordon: {selector: pool=none}", "no node has the labels 'pool=none'"),
         ("apply: {apiVersion: v1, kind: Pod, metadata: {name: X}, spec: {containers: []}}", "is refused"),
     ],
