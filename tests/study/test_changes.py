@@ -18,7 +18,7 @@ from fairlead.study.changes.pools import POOL_LABEL
 from fairlead.study.comparison import Hurt, missing, worse
 from fairlead.study.outcome import Outcome
 from fairlead.study.run import Scene, play
-from tests.study.clusters import deployment, node, quota
+from tests.study.clusters import TIME, deployment, node, quota
 
 HOUR = 3600.0
 CHANGE = "apiVersion: sim.fairlead.dev/v1alpha1\nkind: Change\nsteps:\n"
@@ -151,6 +151,23 @@ def test_a_quota_that_is_cut_refuses_what_is_made_anew(tmp_path: Path) -> None:
     assert short.owner == "ReplicaSet/web-5f6d7c8b9"
     assert "exceeded quota: cap" in short.message
     assert after.placed == 1
+
+
+def test_what_events_of_a_dump_tell_of_the_past_is_not_told_of_the_run(tmp_path: Path) -> None:
+    about = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5f6d7c8b9", "namespace": "default"}
+    event = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": "web.1", "namespace": "default", "uid": "e", "creationTimestamp": TIME},
+        "involvedObject": about,
+        "reason": "FailedCreate",
+        "message": "forbidden: exceeded quota: cap, requested: pods=1, used: pods=9, limited: pods=9",
+        "count": 7,
+        "lastTimestamp": TIME,
+    }
+    objects = [node("a"), *deployment("web", ["a"]), quota("cap", "default", pods="9"), event]
+    outcome = played(objects, change(tmp_path, CHANGE + "- cordon: a\n"))
+    assert (outcome.shortfalls, outcome.quotas) == ([], [])
 
 
 def test_preemption_names_the_preemptor(tmp_path: Path) -> None:
