@@ -170,6 +170,30 @@ def test_what_events_of_a_dump_tell_of_the_past_is_not_told_of_the_run(tmp_path:
     assert (outcome.shortfalls, outcome.quotas) == ([], [])
 
 
+def test_what_was_done_to_pods_before_the_dump_is_not_told_of_the_run(tmp_path: Path) -> None:
+    """Who was evicted lies about for weeks, and controllers have replaced it long ago."""
+    pods = [obj for obj in deployment("web", ["a"] * 5, cpu="100m") if obj["kind"] == "Pod"]
+    for pod in pods:
+        del pod["metadata"]["ownerReferences"]
+    evicted, refused, preempted, going, well = pods
+    evicted["status"] |= {"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory. "}
+    refused["status"] |= {"phase": "Failed", "reason": "OutOfcpu", "message": "Pod was rejected: Node didn't have cpu"}
+    preempted["status"]["phase"] = "Failed"
+    for pod, reason in (
+        (evicted, "TerminationByKubelet"),
+        (preempted, "PreemptionByScheduler"),
+        (going, "EvictionByEvictionAPI"),
+    ):
+        pod["status"]["conditions"].append({"type": "DisruptionTarget", "status": "True", "reason": reason})
+    going["metadata"] |= {"deletionTimestamp": TIME, "deletionGracePeriodSeconds": 30}
+    outcome = played([node("a"), *pods], change(tmp_path, CHANGE + "- at: 10m\n  drain: a\n"))
+    assert outcome.disruptions == {"evicted": 1}
+    assert [pod.pod for pod in outcome.pods if pod.disruptions] == [f"default/{well['metadata']['name']}"]
+    troubles = outcome.summary["nodeTroubles"]
+    assert (troubles["evictions"], troubles["refused"]) == ({}, {})
+    assert outcome.summary["namespaces"]["default"]["evicted"] == 2  # who was about to go, and who was drained
+
+
 def test_preemption_names_the_preemptor(tmp_path: Path) -> None:
     objects = [node("a", cpu="2"), *deployment("low", ["a", "a"])]
     text = (
