@@ -68,6 +68,20 @@ def test_what_happened_to_a_pod_can_be_asked_afterwards(dump: str) -> None:
     assert "no pod in namespace 'nope'" in fairlead("why", "nope/x", "--in", run["run"]).stderr
 
 
+def test_of_who_waited_and_was_placed_at_last_it_is_told_for_what(dump: str, tmp_path: Path) -> None:
+    change = tmp_path / "change.yaml"
+    more = "- scale: {name: web, replicas: 4}\n- at: 10m\n  addNodes: {count: 1, like: a}\n"
+    change.write_text("apiVersion: sim.fairlead.dev/v1alpha1\nkind: Change\nsteps:\n" + more)
+    told = simulated(dump, "--change", str(change)).stdout
+    reason = "0/4 nodes are available: 1 node(s) had untolerated taint(s), 3 Insufficient cpu."
+    assert f"  waited 10m, from 12:00 on: {reason}" in told
+    pod = next(line.split()[0] for line in told.splitlines() if "  waited 10m, " in line)
+    run = told.split()[-1]
+    assert f"  {reason}" in fairlead("why", pod, "--in", run).stdout
+    never = fairlead("why", "default/typo", "--in", run).stdout
+    assert "tells nothing of it: if there was a pod of that name, it waited for nothing" in never
+
+
 def test_two_runs_are_compared(dump: str) -> None:
     one, two = document(dump, "--drain", "a"), document(dump, "--drain", "b")
     compared = fairlead("diff", f"{one['run']}:before", two["run"])

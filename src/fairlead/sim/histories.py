@@ -6,6 +6,7 @@ its *lineage*: its key if it was there from the start or its name is no chance, 
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from typing import Final
@@ -59,7 +60,7 @@ class PodHistory(msgspec.Struct, omit_defaults=True):
     ended: float | None = None
     node: str = ""
     phase: str = ""
-    #: Why it waits, in the scheduler's last words.
+    #: Why it waits, or did until it was placed, in the scheduler's last words.
     waits_for: str = ""
     oom_kills: int = 0
     disruptions: list[Disruption] = []
@@ -106,9 +107,9 @@ class PodHistories:
         if history is None:
             history = self.by_uid[new.metadata.uid] = self._begun(new, moment)
         if new.spec.node_name and history.bound is None:
-            history.bound, history.node, history.waits_for = moment, new.spec.node_name, ""
+            history.bound, history.node = moment, new.spec.node_name
         elif history.bound is None:
-            history.waits_for = _reason_to_wait(new) or history.waits_for
+            history.waits_for = sys.intern(_reason_to_wait(new)) or history.waits_for
         if self._is_beginning:
             self._past |= {(new.metadata.uid, disruption.kind) for disruption in _disruptions(old, new, moment)}
         elif history.ended is None:  # a drain takes pods, too, that are over

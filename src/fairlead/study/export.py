@@ -11,7 +11,7 @@ import msgspec
 
 from fairlead.api.objects import Obj
 from fairlead.runtime.clock import timestamp
-from fairlead.sim.histories import Disruption
+from fairlead.sim.histories import Disruption, PodHistory
 from fairlead.study.comparison import Hurt, missing, worse
 from fairlead.study.figures import FIGURES, WHOLE
 from fairlead.study.outcome import Outcome
@@ -117,8 +117,14 @@ def rows(run: Run) -> Iterator[dict[str, Any]]:
                 "is_waiting": pod.is_waiting,
                 "oom_kills": pod.oom_kills,
                 "disruptions": ", ".join(disruption.kind for disruption in pod.disruptions),
-                "reason": pod.waits_for or (_cause(pod.disruptions[-1]) if pod.disruptions else ""),
+                "reason": _reason(pod),
             }
+
+
+def _reason(pod: PodHistory) -> str:
+    """Why it waits; else the last that was done to it, else why it waited."""
+    done = "" if pod.is_waiting or not pod.disruptions else _cause(pod.disruptions[-1])
+    return done or pod.waits_for
 
 
 def _cause(disruption: Disruption) -> str:
