@@ -70,6 +70,31 @@ def test_each_pod_that_replaces_another_names_its_own(tmp_path: Path) -> None:
     )
 
 
+def test_a_pod_of_a_stateful_set_replaces_its_former_self(tmp_path: Path) -> None:
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
+    template = {"metadata": {"labels": {"app": "db"}}, "spec": {"containers": [container]}}
+    selector = {"matchLabels": {"app": "db"}}
+    spec = {"replicas": 3, "podManagementPolicy": "Parallel", "selector": selector, "template": template}
+    meta = {"name": "db", "namespace": "default"}
+    stateful_set = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": meta, "spec": spec}
+    apply = f"- cordon: b\n- apply: {json.dumps(stateful_set)}\n"
+    changed = change(tmp_path, CHANGE + apply + "- at: 10m\n  removeNode: a\n")
+    found = hurt_by([node("a"), node("b")], changed)
+    replaced = {pod.pod: pod.causes[-1].split()[2].rstrip(",") for pod in found if pod.how == "waits"}
+    assert replaced == {f"default/db-{number}": f"default/db-{number}" for number in range(3)}
+
+
+def test_of_a_single_pod_that_is_driven_away_it_is_told_that_nobody_makes_it_anew(tmp_path: Path) -> None:
+    objects = [node("a"), *deployment("web", ["a", "a"])]
+    meta = objects[-1]["metadata"]
+    del meta["ownerReferences"], meta["labels"]
+    meta["name"] = "single"
+    found = hurt_by(objects, change(tmp_path, CHANGE + "- at: 10m\n  drain: a\n"))
+    told = {pod.pod: pod.reason for pod in found if pod.how == "evicted"}
+    assert told.pop("default/single").endswith("; nobody makes it anew")
+    assert not any("anew" in reason for reason in told.values())
+
+
 def test_pods_that_are_over_lose_nothing_when_their_node_is_drained(tmp_path: Path) -> None:
     """A drain takes them, too; the Job that they were of has had them."""
     job: Obj = {
