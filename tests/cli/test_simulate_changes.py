@@ -193,6 +193,17 @@ def test_each_file_is_a_variant(dump: str, tmp_path: Path) -> None:
     }
 
 
+def test_no_two_variants_have_one_name(dump: str, tmp_path: Path) -> None:
+    change = tmp_path / "change.yaml"
+    change.write_text(
+        "apiVersion: sim.fairlead.dev/v1alpha1\nkind: Change\nmetadata: {name: before}\nsteps: [{drain: a}]\n"
+    )
+    (variant,) = document(dump, "--change", str(change), duration="1m")["variants"]
+    assert variant["name"] == str(change)
+    twice = simulated(dump, "--change", str(change), "--change", str(change))
+    assert (twice.exit_code, "a file is given to --change twice" in twice.stderr) == (2, True)
+
+
 def test_rules_decide_the_exit_code(dump: str, tmp_path: Path) -> None:
     (tmp_path / "rules.yaml").write_text("expect:\n- name: nobody waits\n  waiting: 0\n")
     rules = str(tmp_path / "rules.yaml")
