@@ -130,6 +130,26 @@ def test_an_object_that_cannot_be_stored_has_its_line_in_any_of_several_lists(tm
     assert f"{path}, line 2: Pod default/p cannot be stored" in simulated("--import", str(path)).stderr
 
 
+def test_amounts_of_nodes_may_be_numbers(tmp_path: Path) -> None:
+    numbers = node("a")
+    numbers["metadata"]["annotations"] = {"sim.fairlead.dev/allocatable": "computed"}
+    numbers["status"] |= {"capacity": {"cpu": 4, "memory": "8Gi", "pods": 110}, "allocatable": None}
+    assert summary("--import", dump(tmp_path, numbers, pod("p", "3", on="a")))["utilisation"]["cpu"]["mean"] == 0.75
+
+
+def test_nodes_of_others_are_no_nodes(tmp_path: Path) -> None:
+    """longhorn.io has Nodes, too, of the same names."""
+    other = {
+        "apiVersion": "longhorn.io/v1beta2",
+        "kind": "Node",
+        "metadata": {"name": "a", "namespace": "longhorn-system"},
+    }
+    other |= {"spec": {"disks": {}}, "status": {"conditions": [{"type": "Ready", "status": "False"}]}}
+    found = summary("--import", dump(tmp_path, other, node("a"), pod("p", "3", on="a")))
+    assert (found["nodes"], found["placed"]) == (1, 1)
+    assert simulated("--import", dump(tmp_path, other)).exit_code == 0
+
+
 def test_it_is_told_where_nodes_are_made_up(tmp_path: Path) -> None:
     text = "import: no Node is in the dump: 3 nodes of 4 cpu, 16Gi stand for its own"
     path = dump(tmp_path, pod("p", "1"))

@@ -32,7 +32,7 @@ from fairlead.runtime.loops import DEFAULT_EPOCH
 from fairlead.scheduler.configuration import Configuration
 from fairlead.server.registry.restore import Restored
 from fairlead.sim.durations import seconds_of, span
-from fairlead.sim.manifests import latest_date
+from fairlead.sim.manifests import is_node, latest_date
 from fairlead.sim.nodes import NodeShape
 from fairlead.sim.openb import Arrival
 from fairlead.sim.replay import ArrivalRefused
@@ -312,7 +312,7 @@ def _tell_dump(imported: Sequence[Obj], epoch: float, took: float) -> None:
 
 
 def _tell_missing_nodes(imported: Sequence[Obj], shape: NodeShape) -> None:
-    if imported and not any(obj["kind"] == "Node" for obj in imported):
+    if imported and not any(map(is_node, imported)):
         size = f"{DEFAULT_NODES} nodes of {shape.cpu} cpu, {shape.memory}"
         click.echo(f"import: no Node is in the dump: {size} stand for its own (--nodes, --nodes-from)", err=True)
 

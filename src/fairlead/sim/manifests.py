@@ -87,6 +87,11 @@ def portable(obj: Obj) -> Obj:
     return obj
 
 
+def is_node(obj: Obj) -> bool:
+    """Others have Nodes of their own (longhorn.io)."""
+    return (obj.get("apiVersion", "v1"), obj["kind"]) == ("v1", "Node")
+
+
 def latest_date(objects: Iterable[Obj]) -> float | None:
     """An estimate of when a dump was taken (seconds since the epoch): the latest date in its objects' metadata and
     status. None if there is none."""
