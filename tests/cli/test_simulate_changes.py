@@ -238,6 +238,17 @@ def test_a_report_is_one_file_that_needs_no_network(dump: str, tmp_path: Path) -
     assert "<h3>Waits</h3>" in text
 
 
+@pytest.mark.parametrize(("options", "library"), [(("--html", "report.html"), "bokeh"), (("-o", "parquet"), "pyarrow")])
+def test_what_an_extra_brings_is_missed_before_the_run(
+    dump: str, monkeypatch: pytest.MonkeyPatch, options: tuple[str, str], library: str
+) -> None:
+    monkeypatch.setattr("fairlead.study.export.find_spec", lambda name: None)
+    found = simulated(dump, *options)
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert f"takes {library}: pip install 'fairlead[report]'" in found.stderr
+    assert "took" not in found.stderr
+
+
 def test_a_table_names_the_preemptor(tmp_path: Path) -> None:
     vip = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "vip", "namespace": "default"}}
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}}

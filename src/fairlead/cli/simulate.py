@@ -41,7 +41,7 @@ from fairlead.study.changes.document import Step
 from fairlead.study.changes.errors import ChangeError
 from fairlead.study.dump_behaviour import declared
 from fairlead.study.dump_notes import assumed_sources, notes
-from fairlead.study.export import run_csv, run_document, write_parquet
+from fairlead.study.export import check_extra, run_csv, run_document, write_parquet
 from fairlead.study.html import report
 from fairlead.study.node_groups import node_groups
 from fairlead.study.other_schedulers import replaced
@@ -150,6 +150,7 @@ def simulate(
                     [*coming, *_past(imported, epoch, past, limit, is_quiet=quiet)], key=lambda arrival: arrival.at
                 )
         scheduler, request = scheduling(scheduler_config), study_request()
+        _check_extras(request, output)
         _other_schedulers(
             [*imported, *(arrival.obj for arrival in coming)],
             [scheduler, *(change.scheduler for change in request.changes)],
@@ -218,6 +219,13 @@ def _played(scene: Scene, request: StudyRequest, progress: ReplayProgress) -> tu
     return run, tried[found][1] if found else next(iter(tried.values()))[1]
 
 
+def _check_extras(request: StudyRequest, output: str) -> None:
+    if request.html is not None:
+        check_extra("bokeh", "a report (--html)")
+    if output == "parquet":
+        check_extra("pyarrow", "-o parquet")
+
+
 def _tell_late(request: StudyRequest, limit: float | None) -> None:
     """Steps that come when the run has ended already."""
     for change in request.changes:
@@ -253,8 +261,7 @@ def _save(run: Run, verdicts: Sequence[Verdict], request: StudyRequest) -> None:
         if request.save is not None:
             records.save(run, request.save)
         if request.html is not None:
-            with parsing():
-                request.html.write_text(report(run, verdicts), "utf-8")
+            request.html.write_text(report(run, verdicts), "utf-8")
     except OSError as error:
         raise Failure(f"the run cannot be kept{_where(error)}") from None
 
@@ -269,8 +276,7 @@ def _print(run: Run, verdicts: Sequence[Verdict], request: StudyRequest, output:
     elif output == "csv":
         click.echo(run_csv(run), nl=False)
     elif output == "parquet":
-        with parsing():
-            write_parquet(run, sys.stdout.buffer)
+        write_parquet(run, sys.stdout.buffer)
     else:
         text = comparison_text(run) if run.variants else summary_text(run.before.summary | {"seed": run.seed})
         click.echo(text)

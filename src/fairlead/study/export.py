@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from typing import IO, Any, Final
 
 import msgspec
@@ -39,6 +40,12 @@ COLUMNS: Final = (
 
 class ExtraMissing(ValueError):
     """A library that an extra of the package brings is not there."""
+
+
+def check_extra(library: str, what: str) -> None:
+    """Raises ExtraMissing. To be asked before a run, which may take long."""
+    if find_spec(library) is None:
+        raise ExtraMissing(f"{what} takes {library}: pip install 'fairlead[report]'")
 
 
 def run_document(run: Run, verdicts: Sequence[Verdict] = ()) -> Obj:
@@ -141,12 +148,10 @@ def run_csv(run: Run) -> str:
 
 
 def write_parquet(run: Run, file: IO[bytes]) -> None:
-    """Raises ExtraMissing."""
-    try:
-        import pyarrow as arrow
-        from pyarrow import parquet
-    except ImportError:
-        raise ExtraMissing("parquet takes pyarrow: pip install 'fairlead[report]'") from None
+    """Takes pyarrow (`check_extra`)."""
+    import pyarrow as arrow
+    from pyarrow import parquet
+
     found = list(rows(run))
     kinds = {
         "priority": arrow.int64(),
