@@ -84,6 +84,9 @@ def test_up_knows_its_parts_before_it_starts(options: list[str], message: str) -
         ("--pods-from", "a: [", "yaml: line 1: "),
         ("--pods-from", "\x00", "yaml: control characters are not allowed"),
         ("--import", POD.replace("containers", "nothing"), "Pod default/p cannot be stored: spec.containers"),
+        ("--import", "", "it is empty"),
+        ("--import", "kind: List\nitems: []", "there is no object"),
+        ("--import", "apiVersion: v1\nitems:\n- kind: Pod\n", "a list without a kind, which kubectl writes at its end"),
     ],
 )
 def test_a_file_that_makes_no_sense_is_told_with_its_object(

@@ -68,6 +68,20 @@ def test_what_happened_to_a_pod_can_be_asked_afterwards(dump: str) -> None:
     assert "no pod in namespace 'nope'" in fairlead("why", "nope/x", "--in", run["run"]).stderr
 
 
+def test_of_who_waited_and_was_placed_at_last_it_is_told_for_what(dump: str, tmp_path: Path) -> None:
+    change = tmp_path / "change.yaml"
+    more = "- scale: {name: web, replicas: 4}\n- at: 10m\n  addNodes: {count: 1, like: a}\n"
+    change.write_text("apiVersion: sim.fairlead.dev/v1alpha1\nkind: Change\nsteps:\n" + more)
+    told = simulated(dump, "--change", str(change)).stdout
+    reason = "0/4 nodes are available: 1 node(s) had untolerated taint(s), 3 Insufficient cpu."
+    assert f"  waited 10m, from 12:00 on: {reason}" in told
+    pod = next(line.split()[0] for line in told.splitlines() if "  waited 10m, " in line)
+    run = told.split()[-1]
+    assert f"  {reason}" in fairlead("why", pod, "--in", run).stdout
+    never = fairlead("why", "default/typo", "--in", run).stdout
+    assert "tells nothing of it: if there was a pod of that name, it waited for nothing" in never
+
+
 def test_two_runs_are_compared(dump: str) -> None:
     one, two = document(dump, "--drain", "a"), document(dump, "--drain", "b")
     compared = fairlead("diff", f"{one['run']}:before", two["run"])
@@ -179,6 +193,17 @@ def test_each_file_is_a_variant(dump: str, tmp_path: Path) -> None:
     }
 
 
+def test_no_two_variants_have_one_name(dump: str, tmp_path: Path) -> None:
+    change = tmp_path / "change.yaml"
+    change.write_text(
+        "apiVersion: sim.fairlead.dev/v1alpha1\nkind: Change\nmetadata: {name: before}\nsteps: [{drain: a}]\n"
+    )
+    (variant,) = document(dump, "--change", str(change), duration="1m")["variants"]
+    assert variant["name"] == str(change)
+    twice = simulated(dump, "--change", str(change), "--change", str(change))
+    assert (twice.exit_code, "a file is given to --change twice" in twice.stderr) == (2, True)
+
+
 def test_rules_decide_the_exit_code(dump: str, tmp_path: Path) -> None:
     (tmp_path / "rules.yaml").write_text("expect:\n- name: nobody waits\n  waiting: 0\n")
     rules = str(tmp_path / "rules.yaml")
@@ -211,6 +236,17 @@ def test_a_report_is_one_file_that_needs_no_network(dump: str, tmp_path: Path) -
     assert len(text) < 5_000_000
     assert "<h3>What changed</h3><ul><li>12:00 " in text
     assert "<h3>Waits</h3>" in text
+
+
+@pytest.mark.parametrize(("options", "library"), [(("--html", "report.html"), "bokeh"), (("-o", "parquet"), "pyarrow")])
+def test_what_an_extra_brings_is_missed_before_the_run(
+    dump: str, monkeypatch: pytest.MonkeyPatch, options: tuple[str, str], library: str
+) -> None:
+    monkeypatch.setattr("fairlead.study.export.find_spec", lambda name: None)
+    found = simulated(dump, *options)
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert f"takes {library}: pip install 'fairlead[report]'" in found.stderr
+    assert "took" not in found.stderr
 
 
 def test_a_table_names_the_preemptor(tmp_path: Path) -> None:

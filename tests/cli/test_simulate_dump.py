@@ -105,6 +105,58 @@ def test_a_dump_may_come_from_standard_input(tmp_path: Path) -> None:
     assert summary("--import", "-", stdin=text)["placed"] == 1
 
 
+def test_lists_of_the_api_itself_tell_the_kind_of_their_items_once(tmp_path: Path) -> None:
+    """`kubectl get --raw /api/v1/nodes`."""
+    path = tmp_path / "raw.json"
+    for obj in (node("a"), pod("p", "1", on="a")):
+        kind, version = obj.pop("kind"), obj.pop("apiVersion")
+        with path.open("ab") as file:
+            file.write(msgspec.json.encode({"kind": f"{kind}List", "apiVersion": version, "items": [obj]}) + b"\n")
+    found = simulated("--import", str(path))
+    assert "import: loaded 1 Node, 1 Pod\n" in found.stderr
+    assert "  placed             1" in found.stdout
+
+
+def test_an_object_that_cannot_be_stored_has_its_line_in_any_of_several_lists(tmp_path: Path) -> None:
+    path = tmp_path / "lists.yaml"
+    broken = pod("p", "1")
+    broken["spec"]["containers"] = []
+    lists = [{"apiVersion": "v1", "items": [obj], "kind": "List"} for obj in (node("a"), broken)]
+    path.write_text("".join(map(yaml.safe_dump, lists)))
+    line = path.read_text().count("\n", 0, path.read_text().index("kind: Pod"))
+    found = simulated("--import", str(path))
+    assert f"{path}, line {line}: Pod default/p cannot be stored" in found.stderr
+    path.write_bytes(b"".join(msgspec.json.encode(found) + b"\n" for found in lists))
+    assert f"{path}, line 2: Pod default/p cannot be stored" in simulated("--import", str(path)).stderr
+
+
+def test_amounts_of_nodes_may_be_numbers(tmp_path: Path) -> None:
+    numbers = node("a")
+    numbers["metadata"]["annotations"] = {"sim.fairlead.dev/allocatable": "computed"}
+    numbers["status"] |= {"capacity": {"cpu": 4, "memory": "8Gi", "pods": 110}, "allocatable": None}
+    assert summary("--import", dump(tmp_path, numbers, pod("p", "3", on="a")))["utilisation"]["cpu"]["mean"] == 0.75
+
+
+def test_nodes_of_others_are_no_nodes(tmp_path: Path) -> None:
+    """longhorn.io has Nodes, too, of the same names."""
+    other = {
+        "apiVersion": "longhorn.io/v1beta2",
+        "kind": "Node",
+        "metadata": {"name": "a", "namespace": "longhorn-system"},
+    }
+    other |= {"spec": {"disks": {}}, "status": {"conditions": [{"type": "Ready", "status": "False"}]}}
+    found = summary("--import", dump(tmp_path, other, node("a"), pod("p", "3", on="a")))
+    assert (found["nodes"], found["placed"]) == (1, 1)
+    assert simulated("--import", dump(tmp_path, other)).exit_code == 0
+
+
+def test_it_is_told_where_nodes_are_made_up(tmp_path: Path) -> None:
+    text = "import: no Node is in the dump: 3 nodes of 4 cpu, 16Gi stand for its own"
+    path = dump(tmp_path, pod("p", "1"))
+    assert text in simulated("--import", path).stderr
+    assert text not in simulated("--import", path, "--nodes", "3").stderr
+
+
 @pytest.mark.parametrize("source", ["--import", "--nodes-from"])
 def test_two_sayings_of_how_many_nodes_there_are_contradict_each_other(tmp_path: Path, source: str) -> None:
     found = simulated(source, dump(tmp_path, node("a")), "--nodes", "4")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from typing import Any
 
@@ -10,6 +11,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fairlead.api.encoded import copied
 from fairlead.golang import yaml as goyaml
 from fairlead.sim import dump_text
 from fairlead.sim.dump_text import documents
@@ -118,3 +120,34 @@ def test_a_large_dump_that_is_cut_off_is_one_sentence(capfd: pytest.CaptureFixtu
     with pytest.raises(ValueError, match=r"line 1000\d"):
         list(documents(text.encode()))
     assert capfd.readouterr().err == ""
+
+
+_LISTS = ({"apiVersion": "v1", "items": [{"n": 1}], "kind": "List"}, {"apiVersion": "v1", "items": [], "kind": "List"})
+
+
+@pytest.mark.parametrize("count", [1, 20_000])
+@pytest.mark.parametrize("dumps", [yaml.safe_dump, lambda value: json.dumps(value, indent=4) + "\n", json.dumps])
+def test_lists_that_were_written_to_one_file_one_after_the_other_are_all_read(count: int, dumps: Any) -> None:
+    """As `kubectl get nodes -o yaml > FILE; kubectl get pods -o yaml >> FILE` leaves it."""
+    lists = [{**_LISTS[0], "items": [{"n": "a"}] * count}, _LISTS[1]]
+    text = "".join(dumps(copied(found)) for found in lists)
+    assert list(documents(text.encode())) == lists
+
+
+def test_what_is_compressed_is_named_so() -> None:
+    with pytest.raises(ValueError, match="it is compressed: unpack it first"):
+        list(documents(gzip.compress(b"kind: List\n")))
+
+
+def test_what_is_wrong_in_a_later_list_is_told_with_the_line_of_the_file() -> None:
+    text = yaml.safe_dump(_LISTS[0]) + "apiVersion: v1\nitems: [\n"
+    with pytest.raises(ValueError, match=r"line 6: "):
+        list(documents(text.encode()))
+    with pytest.raises(ValueError, match=r"line 2: this is no JSON, or it is cut off"):
+        list(documents((json.dumps(_LISTS[0]) + '\n{"kind": "Li').encode()))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_what_powershell_writes_is_read(encoding: str) -> None:
+    for dumps in (json.dumps, yaml.safe_dump):
+        assert list(documents(dumps(_LISTS[0]).replace("\n", "\r\n").encode(encoding))) == [_LISTS[0]]

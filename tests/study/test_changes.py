@@ -18,7 +18,7 @@ from fairlead.study.changes.pools import POOL_LABEL
 from fairlead.study.comparison import Hurt, missing, worse
 from fairlead.study.outcome import Outcome
 from fairlead.study.run import Scene, play
-from tests.study.clusters import deployment, node, quota
+from tests.study.clusters import TIME, deployment, node, quota
 
 HOUR = 3600.0
 CHANGE = "apiVersion: sim.fairlead.dev/v1alpha1\nkind: Change\nsteps:\n"
@@ -68,6 +68,31 @@ def test_each_pod_that_replaces_another_names_its_own(tmp_path: Path) -> None:
     assert sorted(replaced) == sorted(
         f"it replaces {pod}, lost with its node: PodGC: node no longer exists" for pod in lost
     )
+
+
+def test_a_pod_of_a_stateful_set_replaces_its_former_self(tmp_path: Path) -> None:
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
+    template = {"metadata": {"labels": {"app": "db"}}, "spec": {"containers": [container]}}
+    selector = {"matchLabels": {"app": "db"}}
+    spec = {"replicas": 3, "podManagementPolicy": "Parallel", "selector": selector, "template": template}
+    meta = {"name": "db", "namespace": "default"}
+    stateful_set = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": meta, "spec": spec}
+    apply = f"- cordon: b\n- apply: {json.dumps(stateful_set)}\n"
+    changed = change(tmp_path, CHANGE + apply + "- at: 10m\n  removeNode: a\n")
+    found = hurt_by([node("a"), node("b")], changed)
+    replaced = {pod.pod: pod.causes[-1].split()[2].rstrip(",") for pod in found if pod.how == "waits"}
+    assert replaced == {f"default/db-{number}": f"default/db-{number}" for number in range(3)}
+
+
+def test_of_a_single_pod_that_is_driven_away_it_is_told_that_nobody_makes_it_anew(tmp_path: Path) -> None:
+    objects = [node("a"), *deployment("web", ["a", "a"])]
+    meta = objects[-1]["metadata"]
+    del meta["ownerReferences"], meta["labels"]
+    meta["name"] = "single"
+    found = hurt_by(objects, change(tmp_path, CHANGE + "- at: 10m\n  drain: a\n"))
+    told = {pod.pod: pod.reason for pod in found if pod.how == "evicted"}
+    assert told.pop("default/single").endswith("; nobody makes it anew")
+    assert not any("anew" in reason for reason in told.values())
 
 
 def test_pods_that_are_over_lose_nothing_when_their_node_is_drained(tmp_path: Path) -> None:
@@ -151,6 +176,47 @@ def test_a_quota_that_is_cut_refuses_what_is_made_anew(tmp_path: Path) -> None:
     assert short.owner == "ReplicaSet/web-5f6d7c8b9"
     assert "exceeded quota: cap" in short.message
     assert after.placed == 1
+
+
+def test_what_events_of_a_dump_tell_of_the_past_is_not_told_of_the_run(tmp_path: Path) -> None:
+    about = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5f6d7c8b9", "namespace": "default"}
+    event = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": "web.1", "namespace": "default", "uid": "e", "creationTimestamp": TIME},
+        "involvedObject": about,
+        "reason": "FailedCreate",
+        "message": "forbidden: exceeded quota: cap, requested: pods=1, used: pods=9, limited: pods=9",
+        "count": 7,
+        "lastTimestamp": TIME,
+    }
+    objects = [node("a"), *deployment("web", ["a"]), quota("cap", "default", pods="9"), event]
+    outcome = played(objects, change(tmp_path, CHANGE + "- cordon: a\n"))
+    assert (outcome.shortfalls, outcome.quotas) == ([], [])
+
+
+def test_what_was_done_to_pods_before_the_dump_is_not_told_of_the_run(tmp_path: Path) -> None:
+    """Who was evicted lies about for weeks, and controllers have replaced it long ago."""
+    pods = [obj for obj in deployment("web", ["a"] * 5, cpu="100m") if obj["kind"] == "Pod"]
+    for pod in pods:
+        del pod["metadata"]["ownerReferences"]
+    evicted, refused, preempted, going, well = pods
+    evicted["status"] |= {"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory. "}
+    refused["status"] |= {"phase": "Failed", "reason": "OutOfcpu", "message": "Pod was rejected: Node didn't have cpu"}
+    preempted["status"]["phase"] = "Failed"
+    for pod, reason in (
+        (evicted, "TerminationByKubelet"),
+        (preempted, "PreemptionByScheduler"),
+        (going, "EvictionByEvictionAPI"),
+    ):
+        pod["status"]["conditions"].append({"type": "DisruptionTarget", "status": "True", "reason": reason})
+    going["metadata"] |= {"deletionTimestamp": TIME, "deletionGracePeriodSeconds": 30}
+    outcome = played([node("a"), *pods], change(tmp_path, CHANGE + "- at: 10m\n  drain: a\n"))
+    assert outcome.disruptions == {"evicted": 1}
+    assert [pod.pod for pod in outcome.pods if pod.disruptions] == [f"default/{well['metadata']['name']}"]
+    troubles = outcome.summary["nodeTroubles"]
+    assert (troubles["evictions"], troubles["refused"]) == ({}, {})
+    assert outcome.summary["namespaces"]["default"]["evicted"] == 1
 
 
 def test_preemption_names_the_preemptor(tmp_path: Path) -> None:
@@ -238,6 +304,12 @@ def test_nodes_that_are_added_cost_as_much_as_the_one_that_they_are_like(tmp_pat
     assert played([priced], change(tmp_path, CHANGE + "- addNodes: {count: 2, like: a}\n")).cost == 1.5
 
 
+def test_nodes_that_are_added_have_labels_besides_those_of_the_one_that_they_are_like(tmp_path: Path) -> None:
+    step = "- addNodes: {count: 1, like: a, labels: {pool: new}}\n- cordon: {selector: pool=new}\n"
+    outcome = played([node("a")], change(tmp_path, CHANGE + step))
+    assert outcome.node_hours == 2
+
+
 def test_an_upgrade_replaces_nodes_batch_by_batch(tmp_path: Path) -> None:
     objects = [node("a", pool="x"), node("b", pool="x"), node("c"), *deployment("web", ["a", "b", "c"])]
     changed = change(tmp_path, CHANGE + "- upgrade: {selector: pool=x, by: 50%, takes: 5m}\n")
@@ -294,6 +366,13 @@ def test_a_pool_that_shrinks_at_once_keeps_the_nodes_that_have_pods(tmp_path: Pa
         (CHANGE.replace("steps:", "metadata: [x]\nsteps:") + "- drain: a\n", "line 3: metadata of a Change must be"),
         (CHANGE.replace("steps:", "metadata: {name: [x]}\nsteps:") + "- drain: a\n", "line 3: metadata of a Change"),
         (CHANGE + "- set: deployment/x\n", "line 4: set: 'deployment/x' sets nothing"),
+        (CHANGE + "- patch: {kind: deployment, name: web, patch: [1]}\n", "line 4: patch: error decoding patch"),
+        (CHANGE + "- patch: {kind: deployment, name: web, type: json, patch: {a: 1}}\n", "line 4: patch: "),
+        (
+            CHANGE + "- kubelet: {configuration: {maxPod: 3}}\n",
+            'line 4: kubelet: strict decoding error: unknown field "maxPod"',
+        ),
+        (CHANGE + "- addNodes: {count: 1, like: a, cpu: 2}\n", "line 4: addNodes: "),
         (CHANGE + "- addNodes: {count: 1, cpu: '-1', memory: 1Gi}\n", "line 4: addNodes: cpu of a node: '-1' is not"),
         ("apiVersion: 5\nkind: Change\nsteps: []\n", "line 1: metadata of Change must be a mapping"),
         ("kind: 7\n", "every document needs a kind"),
@@ -322,6 +401,10 @@ def test_a_file_that_is_no_change_is_refused_with_its_line(tmp_path: Path, text:
         ("set: deployment/default/web/spec.strategyy.x=1", "Deployment 'web' has no 'strategyy'"),
         ("set: deployment/default/web/spec.replicas=[", "'[' is no value: yaml: line 1"),
         ("set: weight/team=6", "there are no weights: nothing divides this cluster"),
+        ("set: deployment/default/web/spec.replcas=5", 'unknown field "spec.replcas"'),
+        ("patch: {kind: deployment, name: web, patch: {spec: {replcas: 5}}}", 'unknown field "spec.replcas"'),
+        ("scale: {kind: node, name: a, replicas: 5}", 'unknown field "spec.replicas"'),
+        ("delete: {kind: namespace, name: default}", "Namespace 'default' cannot be deleted: "),
         ("cordon: {selector: pool=none}", "no node has the labels 'pool=none'"),
         ("apply: {apiVersion: v1, kind: Pod, metadata: {name: X}, spec: {containers: []}}", "is refused"),
     ],

@@ -77,6 +77,12 @@ def test_rules_are_judged(tmp_path: Path, text: str, is_met: bool) -> None:
         ("- name: nothing", "line 2: a rule without a figure"),
         ("- waiting: {below: 5}", "line 2: waiting: bounds are atMost"),
         ("- waiting: 0\n- {of: {namespace: nowhere}, waiting: 0}", "line 3: no pod is in namespace 'nowhere'"),
+        ("- {of: {namespace: prod, priority: 5}, waiting: 0}", "line 2: no pod in namespace 'prod' has the priority 5"),
+        ("- {of: {priority: '>1000'}, waiting: 0}", "line 2: no pod has the priority >1000"),
+        ("- {of: {priority: 0}, refusedByQuota: 0}", "line 2: refusedByQuota is a figure of namespaces"),
+        ("- waiting: {notMoreThanBefore: false}", "line 2: waiting: notMoreThanBefore is true, or left out"),
+        ("- cpuRequested: {atMost: 90}", "line 2: cpuRequested: 90 is more than everything: write 90%"),
+        ("- waiting: 9\n---\nexpect:\n- wating: 0", "line 5: unknown figure 'wating'"),
         ("- {variant: b, waiting: 0}", "line 2: there is no variant 'b'"),
         ("- cost: 10", "line 2: no node has a price"),
         ("  nothing: 1", "line 1: rules are a list under expect:"),
@@ -86,6 +92,10 @@ def test_rules_that_cannot_be_judged_are_refused_with_their_line(tmp_path: Path,
     with pytest.raises(ChangeError, match=r"rules\.yaml") as refused:
         verdicts(tmp_path, text, BEFORE, AFTER)
     assert problem in str(refused.value)
+
+
+def test_rules_of_every_document_count(tmp_path: Path) -> None:
+    assert verdicts(tmp_path, "- longestWait: 10m\n---\nexpect:\n- preempted: 0\n", BEFORE, AFTER) == [True, False]
 
 
 @given(st.lists(st.integers(0, 500), min_size=1, max_size=40), st.sampled_from([0.5, 0.95, 1.0]))

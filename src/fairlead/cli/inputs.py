@@ -34,7 +34,7 @@ _LISTED = 6
 def node_objects(path: Path | None, imported: Iterable[Obj], count: int | None, shape: NodeShape) -> list[Obj]:
     """The nodes of a file, those of a dump, or `count` nodes of one shape. ValueError if two of these are given."""
     if path is None:
-        nodes = [obj for obj in imported if obj["kind"] == "Node"]
+        nodes = list(filter(manifests.is_node, imported))
         if nodes and count is not None:
             raise ValueError(f"--nodes asks for {count}, and what is imported has {len(nodes)}: leave out one of them")
         return nodes or kubelet_nodes(DEFAULT_NODES if count is None else count, shape)
@@ -43,7 +43,7 @@ def node_objects(path: Path | None, imported: Iterable[Obj], count: int | None, 
     if path.suffix == ".csv":
         nodes = openb.read_nodes(path)
     else:
-        nodes = [manifests.portable(obj) for obj in manifests.read(path) if obj["kind"] == "Node"]
+        nodes = [manifests.portable(obj) for obj in manifests.read(path) if manifests.is_node(obj)]
     if not nodes:
         raise ValueError(f"{path} holds no Node")
     _check(path, nodes)
@@ -103,7 +103,27 @@ def namespaces_of(coming: Iterable[Arrival], imported: Iterable[Obj]) -> list[Ob
 def imported_objects(paths: Iterable[Path]) -> list[Obj]:
     """Every object of the dumps, without the fields that belong to their old cluster."""
     with loading():
-        return [manifests.portable(obj) for path in paths for obj in manifests.read(path)]
+        return [_readable(path, manifests.portable(obj)) for path in paths for obj in manifests.read(path)]
+
+
+def _readable(path: Path, obj: Obj) -> Obj:
+    """Nodes are looked at before the server has seen them. Amounts may be numbers, and whatever else is no text is for
+    the server to refuse.
+    """
+    if manifests.is_node(obj) and not _is_of_texts(obj):
+        _check(path, [obj])
+        for amounts in (obj["status"].get("capacity") or {}, obj["status"].get("allocatable") or {}):
+            amounts |= {name: str(amount or 0) for name, amount in amounts.items()}
+    return obj
+
+
+def _is_of_texts(node: Obj) -> bool:
+    meta, status = metadata(node), node.get("status") or {}
+    if not isinstance(status, dict) or not isinstance(meta.get("name"), str):
+        return False
+    read = [values or {} for values in map(meta.get, ("labels", "annotations"))]
+    read += [values or {} for values in map(status.get, ("capacity", "allocatable"))]
+    return all(isinstance(values, dict) and all(isinstance(text, str) for text in values.values()) for values in read)
 
 
 def import_summary(found: Restored) -> list[str]:

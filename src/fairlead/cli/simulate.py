@@ -13,7 +13,14 @@ import msgspec
 from fairlead.api.objects import Obj
 from fairlead.api.scheduling import DEFAULT_SCHEDULER
 from fairlead.cli.failures import Failure, WrongUsage, explained, parsing
-from fairlead.cli.inputs import arrivals, import_summary, imported_objects, namespaces_of, node_objects
+from fairlead.cli.inputs import (
+    DEFAULT_NODES,
+    arrivals,
+    import_summary,
+    imported_objects,
+    namespaces_of,
+    node_objects,
+)
 from fairlead.cli.node_options import NodesCommand, check_nodes, kubelet_options, node_configurations
 from fairlead.cli.options import cluster_options, overuse_strategies
 from fairlead.cli.scheduling import scheduling
@@ -25,7 +32,7 @@ from fairlead.runtime.loops import DEFAULT_EPOCH
 from fairlead.scheduler.configuration import Configuration
 from fairlead.server.registry.restore import Restored
 from fairlead.sim.durations import seconds_of, span
-from fairlead.sim.manifests import latest_date
+from fairlead.sim.manifests import is_node, latest_date
 from fairlead.sim.nodes import NodeShape
 from fairlead.sim.openb import Arrival
 from fairlead.sim.replay import ArrivalRefused
@@ -34,7 +41,7 @@ from fairlead.study.changes.document import Step
 from fairlead.study.changes.errors import ChangeError
 from fairlead.study.dump_behaviour import declared
 from fairlead.study.dump_notes import assumed_sources, notes
-from fairlead.study.export import run_csv, run_document, write_parquet
+from fairlead.study.export import check_extra, run_csv, run_document, write_parquet
 from fairlead.study.html import report
 from fairlead.study.node_groups import node_groups
 from fairlead.study.other_schedulers import replaced
@@ -129,8 +136,12 @@ def simulate(
     with parsing():
         imported = imported_objects(dumps)
         epoch = latest_date(imported) or DEFAULT_EPOCH
+        if dumps and not imported:
+            raise ValueError(f"{', '.join(map(str, dumps))}: there is no object")
         if not quiet:
             _tell_dump(imported, epoch, time.perf_counter() - began)
+            if nodes is None and nodes_from is None:
+                _tell_missing_nodes(imported, NodeShape(node_cpu, node_memory))
         limit = _limit(duration, imported, is_quiet=quiet)
         with rng.seeded(seed):
             coming = arrivals(pods_from, pods_mapping) if pods_from else []
@@ -139,6 +150,7 @@ def simulate(
                     [*coming, *_past(imported, epoch, past, limit, is_quiet=quiet)], key=lambda arrival: arrival.at
                 )
         scheduler, request = scheduling(scheduler_config), study_request()
+        _check_extras(request, output)
         _other_schedulers(
             [*imported, *(arrival.obj for arrival in coming)],
             [scheduler, *(change.scheduler for change in request.changes)],
@@ -207,6 +219,13 @@ def _played(scene: Scene, request: StudyRequest, progress: ReplayProgress) -> tu
     return run, tried[found][1] if found else next(iter(tried.values()))[1]
 
 
+def _check_extras(request: StudyRequest, output: str) -> None:
+    if request.html is not None:
+        check_extra("bokeh", "a report (--html)")
+    if output == "parquet":
+        check_extra("pyarrow", "-o parquet")
+
+
 def _tell_late(request: StudyRequest, limit: float | None) -> None:
     """Steps that come when the run has ended already."""
     for change in request.changes:
@@ -242,8 +261,7 @@ def _save(run: Run, verdicts: Sequence[Verdict], request: StudyRequest) -> None:
         if request.save is not None:
             records.save(run, request.save)
         if request.html is not None:
-            with parsing():
-                request.html.write_text(report(run, verdicts), "utf-8")
+            request.html.write_text(report(run, verdicts), "utf-8")
     except OSError as error:
         raise Failure(f"the run cannot be kept{_where(error)}") from None
 
@@ -258,8 +276,7 @@ def _print(run: Run, verdicts: Sequence[Verdict], request: StudyRequest, output:
     elif output == "csv":
         click.echo(run_csv(run), nl=False)
     elif output == "parquet":
-        with parsing():
-            write_parquet(run, sys.stdout.buffer)
+        write_parquet(run, sys.stdout.buffer)
     else:
         text = comparison_text(run) if run.variants else summary_text(run.before.summary | {"seed": run.seed})
         click.echo(text)
@@ -298,6 +315,12 @@ def _tell_dump(imported: Sequence[Obj], epoch: float, took: float) -> None:
     for note in notes(imported):
         click.echo(f"import: {note}", err=True)
     click.echo(f"import: the run begins at {timestamp(epoch)}, the latest date among them", err=True)
+
+
+def _tell_missing_nodes(imported: Sequence[Obj], shape: NodeShape) -> None:
+    if imported and not any(map(is_node, imported)):
+        size = f"{DEFAULT_NODES} nodes of {shape.cpu} cpu, {shape.memory}"
+        click.echo(f"import: no Node is in the dump: {size} stand for its own (--nodes, --nodes-from)", err=True)
 
 
 def _past(imported: Sequence[Obj], epoch: float, span: str, limit: float | None, *, is_quiet: bool) -> list[Arrival]:

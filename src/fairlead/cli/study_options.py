@@ -20,6 +20,8 @@ from fairlead.study.sweep import Sweep, parse_sweep
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _STATED: Final = "fairlead.study"
+#: The name of what all variants are compared with.
+_UNCHANGED: Final = "before"
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _TARGET = click.Path(dir_okay=False, path_type=Path)
 
@@ -51,7 +53,7 @@ class StudyRequest(msgspec.Struct, frozen=True):
     @property
     def base(self) -> Change:
         """The cluster as it is."""
-        return Change("before")
+        return Change(_UNCHANGED)
 
     def variants(self) -> list[Change]:
         if self.sweep is None:
@@ -106,8 +108,10 @@ def study_request() -> StudyRequest:
     stated = click.get_current_context().meta.get(_STATED, {})
     steps = _short_steps(stated)
     changes = [read_change(path) for path in stated.get("--change") or ()]
-    if len({change.name for change in changes}) < len(changes):
+    if len({_UNCHANGED, *(change.name for change in changes)}) <= len(changes):
         changes = [replace(change, name=str(change.origin)) for change in changes]
+    if len({change.name for change in changes}) < len(changes):
+        raise WrongUsage("a file is given to --change twice: each is a variant of its own")
     if steps and not changes:
         changes = [Change("changed", steps)]
     elif steps:

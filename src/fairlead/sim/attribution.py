@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter, defaultdict
+from collections.abc import Container
 from typing import Final
 
 from fairlead.api.builtin import EVENTS
@@ -41,8 +42,9 @@ class _Event(Object):
 
 
 class Attribution:
-    def __init__(self, workloads: Workloads) -> None:
-        self._workloads = workloads
+    def __init__(self, workloads: Workloads, past: Container[str] = ()) -> None:
+        """`past` are the uids of events that a dump brought along: they tell of what came before the run."""
+        self._workloads, self._past = workloads, past
         self.by: dict[str, tuple[str, str]] = {}  # by uid of a pod: whose doing its end was, and the message
         #: By namespace and owner: of which workload that is, and why pods of it were not created, last.
         self.not_created: dict[tuple[str, str], tuple[str, str]] = {}
@@ -60,7 +62,9 @@ class Attribution:
     async def _listen(self, api: Api, reason: str) -> None:
         async for event in api.watch(EVENTS, "", WatchQuery(fields=f"reason={reason}")):
             if event.type in (EventType.ADDED, EventType.MODIFIED):
-                self._take(event.object.view(_Event))
+                told = event.object.view(_Event)
+                if told.metadata.uid not in self._past:
+                    self._take(told)
 
     def _take(self, event: _Event) -> None:
         about = event.involved_object

@@ -9,6 +9,7 @@ from typing import Final
 import yaml
 
 from fairlead.api.objects import Obj, metadata
+from fairlead.sim.dump_text import pieces
 from fairlead.sim.manifests import STDIN
 
 #: A larger text is not taken apart for a line: its parser takes half a second a megabyte.
@@ -31,29 +32,30 @@ def _line_of(about: Obj, text: bytes) -> int:
     meta = metadata(about)
     wanted = str(about.get("kind")), str(meta.get("namespace") or "default"), str(meta.get("name") or "")
     try:
-        for document in yaml.compose_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
-            for node in _objects(document):
-                if _identity(node) == wanted:
-                    line: int = node.start_mark.line
-                    return line + 1
+        for piece in pieces(text):
+            for document in yaml.compose_all(piece.text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+                for node, kind in _objects(document):
+                    if _identity(node, kind) == wanted:
+                        line: int = node.start_mark.line
+                        return piece.line + line + 1
     except (yaml.YAMLError, RecursionError):  # JSON may be no YAML
         pass
     return 0
 
 
-def _objects(node: yaml.Node | None) -> Iterator[yaml.Node]:
-    """The objects of a document, lists taken apart."""
-    items = _child(node, "items")
-    if isinstance(items, yaml.SequenceNode) and _text(node, "kind").endswith("List"):
+def _objects(node: yaml.Node | None, kind: str = "") -> Iterator[tuple[yaml.Node, str]]:
+    """The objects of a document and their kinds, lists taken apart."""
+    items, kind = _child(node, "items"), _text(node, "kind") or kind
+    if isinstance(items, yaml.SequenceNode) and kind.endswith("List"):
         for item in items.value:
-            yield from _objects(item)
+            yield from _objects(item, kind.removesuffix("List"))
     elif node is not None:
-        yield node
+        yield node, kind
 
 
-def _identity(node: yaml.Node) -> tuple[str, str, str]:
+def _identity(node: yaml.Node, kind: str) -> tuple[str, str, str]:
     meta = _child(node, "metadata")
-    return _text(node, "kind"), _text(meta, "namespace") or "default", _text(meta, "name")
+    return kind, _text(meta, "namespace") or "default", _text(meta, "name")
 
 
 def _child(node: yaml.Node | None, key: str) -> yaml.Node | None:

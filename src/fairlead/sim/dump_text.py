@@ -7,12 +7,13 @@ them. Where a text may hold such things, or anything is wrong, the careful parse
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import ryml
@@ -33,38 +34,130 @@ _PARTICULAR: Final = re.compile(
 )
 
 
+#: Between values of JSON that follow one another.
+_BETWEEN: Final = re.compile(r"\s*(?:---\s+)*")
+#: Where a document of YAML begins, and the names of its first level.
+_FIRST_LEVEL: Final = re.compile(rb"^(?:---(?=\s)|[A-Za-z]\w*(?=:\s))", re.MULTILINE)
+_GZIP: Final = b"\x1f\x8b"
+
+
+class Piece(NamedTuple):
+    """A part of a text that is one after the other: a value of JSON, or YAML."""
+
+    text: bytes
+    #: How many lines come before it.
+    line: int = 0
+
+
 def documents(text: bytes) -> Iterator[Any]:
     """The JSON value of every document. Raises ValueError, which names the line where it is known."""
-    if text[:64].lstrip()[:1] == b"{":
-        found = _json(text)
-        if found is not _NOT_JSON:
-            yield found
-            return
-    if len(text) >= _LARGE and _PARTICULAR.search(text) is None:
-        fast = _fast(text)
-        if fast is not None:
-            yield from fast
-            return
-    yield from goyaml.strict_documents(text)
+    text = _utf8(text)
+    if _looks_like_json(text) and (found := _json(text)) is not None:
+        yield from found
+        return
+    for piece in _parts_of_yaml(text):
+        if len(piece.text) >= _LARGE and _PARTICULAR.search(piece.text) is None:
+            fast = _fast(piece.text)
+            if fast is not None:
+                yield from fast
+                continue
+        yield from _careful(piece)
 
 
-_NOT_JSON: Final = object()
-
-
-def _json(text: bytes) -> Any:
+def pieces(text: bytes) -> Iterator[Piece]:
+    """What a parser of YAML takes in one go, for those who look for a line in it."""
+    text = _utf8(text)
     try:
-        return msgspec.json.decode(text)
+        found = list(_values(_decoded(text))) if _looks_like_json(text) else []
+    except (ValueError, RecursionError):
+        found = []
+    if not found:
+        yield from _parts_of_yaml(text)
+        return
+    decoded, line, counted = _decoded(text), 0, 0
+    for _, start, end in found:
+        line, counted = line + decoded.count("\n", counted, start), start
+        yield Piece(decoded[start:end].encode("utf-8", "replace"), line)
+
+
+def _utf8(text: bytes) -> bytes:
+    """The text as it is otherwise, too: PowerShell writes UTF-16, and marks of byte order."""
+    if text.startswith(_GZIP):
+        raise ValueError("it is compressed: unpack it first, as with gunzip")
+    try:
+        if text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            text = text.decode("utf-16").encode()
+    except ValueError:
+        pass  # the careful parser says what is wrong
+    return text.removeprefix(codecs.BOM_UTF8)
+
+
+def _looks_like_json(text: bytes) -> bool:
+    return text[:64].lstrip()[:1] == b"{"
+
+
+def _json(text: bytes) -> list[Any] | None:
+    """Its values: kubectl's, one after the other, are many. None for YAML, in which a mapping may begin like one."""
+    try:
+        return [msgspec.json.decode(text)]
     except (msgspec.DecodeError, RecursionError):
         pass
+    found: list[Any] = []
     try:
-        return json.loads(text)
+        for value, _, _ in _values(_decoded(text)):
+            found.append(value)
     except RecursionError:
         raise ValueError("exceeded max depth") from None
     except ValueError as problem:
-        if len(text) < _LARGE:
-            return _NOT_JSON  # a mapping of YAML may begin like this
+        if not found and len(text) < _LARGE:
+            return None
         where = f"line {problem.lineno}: " if isinstance(problem, json.JSONDecodeError) else ""
         raise ValueError(f"{where}this is no JSON, or it is cut off: {problem}") from None
+    return found
+
+
+def _decoded(text: bytes) -> str:
+    return text.decode(json.detect_encoding(text), "surrogatepass")
+
+
+def _values(text: str) -> Iterator[tuple[Any, int, int]]:
+    """Each value of JSON, where it begins and where it ends. Raises ValueError."""
+    decode = json.JSONDecoder().raw_decode
+    end = 0
+    while (start := _end_of(_BETWEEN.match(text, end), end)) < len(text):
+        value, end = decode(text, start)
+        yield value, start, end
+
+
+def _end_of(found: re.Match[str] | None, otherwise: int) -> int:
+    return found.end() if found is not None else otherwise
+
+
+def _parts_of_yaml(text: bytes) -> Iterator[Piece]:
+    """Documents that nobody has put `---` between, as where kubectl's lists were written to one file one after the
+    other: where the first name of a document comes again, another one begins.
+    """
+    begin, line, first = 0, 0, b""
+    for found in _FIRST_LEVEL.finditer(text):
+        name = found[0]
+        if name == b"---":
+            first = b""
+        elif not first:
+            first = name
+        elif name == first:
+            yield Piece(text[begin : found.start()], line)
+            line += text.count(b"\n", begin, found.start())
+            begin = found.start()
+    yield Piece(text[begin:] if begin else text, line)
+
+
+def _careful(piece: Piece) -> Iterator[Any]:
+    try:
+        yield from goyaml.strict_documents(piece.text)
+    except ValueError:
+        for _ in goyaml.strict_documents(b"\n" * piece.line + piece.text):
+            pass  # says the same, with the line that it has in all of the text
+        raise
 
 
 def _fast(text: bytes) -> list[Any] | None:

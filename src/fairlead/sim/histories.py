@@ -6,6 +6,7 @@ its *lineage*: its key if it was there from the start or its name is no chance, 
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from typing import Final
@@ -59,7 +60,7 @@ class PodHistory(msgspec.Struct, omit_defaults=True):
     ended: float | None = None
     node: str = ""
     phase: str = ""
-    #: Why it waits, in the scheduler's last words.
+    #: Why it waits, or did until it was placed, in the scheduler's last words.
     waits_for: str = ""
     oom_kills: int = 0
     disruptions: list[Disruption] = []
@@ -87,6 +88,7 @@ class PodHistories:
         self._workloads = Workloads(informers)
         self._counts: Counter[str] = Counter()  # by lineage without its number
         self._kills = OomKills()
+        self._past: set[tuple[str, str]] = set()  # by uid and kind: what had been done before the run began
         self._is_beginning = True
         informers.of(PODS, Pod).subscribe(self._pod)  # which tells at once of all that are there
         self._is_beginning = False
@@ -105,10 +107,12 @@ class PodHistories:
         if history is None:
             history = self.by_uid[new.metadata.uid] = self._begun(new, moment)
         if new.spec.node_name and history.bound is None:
-            history.bound, history.node, history.waits_for = moment, new.spec.node_name, ""
+            history.bound, history.node = moment, new.spec.node_name
         elif history.bound is None:
-            history.waits_for = _reason_to_wait(new) or history.waits_for
-        if history.ended is None:  # a drain takes pods, too, that are over
+            history.waits_for = sys.intern(_reason_to_wait(new)) or history.waits_for
+        if self._is_beginning:
+            self._past |= {(new.metadata.uid, disruption.kind) for disruption in _disruptions(old, new, moment)}
+        elif history.ended is None:  # a drain takes pods, too, that are over
             self._disrupted(history, old, new, moment)
         self._count_kills(history, self._kills.news(new), moment, is_past=old is None)
         if new.is_finished and history.ended is None:
@@ -144,16 +148,23 @@ class PodHistories:
         if history is not None and history.ended is None:
             history.ended = moment
 
-    @staticmethod
-    def _disrupted(history: PodHistory, old: Pod | None, new: Pod, moment: float) -> None:
+    def _disrupted(self, history: PodHistory, old: Pod | None, new: Pod, moment: float) -> None:
         """The first reason counts: what is deleted because it was preempted was preempted."""
-        for condition in new.status.conditions:
-            kind = _DISRUPTIONS.get(condition.reason) if condition.type == "DisruptionTarget" else None
-            if kind is not None and condition.status == "True" and not any(d.kind == kind for d in history.disruptions):
-                message = new.status.message if kind == EVICTED_BY_NODE else condition.message
-                history.disruptions.append(Disruption(moment, kind, message.strip()))
-        if new.status.phase == "Failed" and new.status.message.startswith(_REJECTED) and not (old and old.is_finished):
-            history.disruptions.append(Disruption(moment, REFUSED_BY_NODE, new.status.message))
+        for found in _disruptions(old, new, moment):
+            known = any(disruption.kind == found.kind for disruption in history.disruptions)
+            if not known and (history.uid, found.kind) not in self._past:
+                history.disruptions.append(found)
+
+
+def _disruptions(old: Pod | None, new: Pod, moment: float) -> Iterator[Disruption]:
+    """What the pod itself tells that was done to it."""
+    for condition in new.status.conditions:
+        kind = _DISRUPTIONS.get(condition.reason) if condition.type == "DisruptionTarget" else None
+        if kind is not None and condition.status == "True":
+            message = new.status.message if kind == EVICTED_BY_NODE else condition.message
+            yield Disruption(moment, kind, message.strip())
+    if new.status.phase == "Failed" and new.status.message.startswith(_REJECTED) and not (old and old.is_finished):
+        yield Disruption(moment, REFUSED_BY_NODE, new.status.message)
 
 
 def _reason_to_wait(pod: Pod) -> str:

@@ -26,8 +26,11 @@ _LATEST = 4_102_444_800.0
 
 def read(path: Path) -> Iterator[Obj]:
     """Every object in the file, lists taken apart. Raises ValueError for what is no manifest."""
+    text = sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
     try:
-        yield from objects_in(sys.stdin.buffer.read() if path == STDIN else path.read_bytes())
+        if not text.strip():
+            raise ValueError("it is empty")
+        yield from objects_in(text)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 
@@ -49,13 +52,18 @@ def _objects(document: object, place: str = "") -> Iterator[Obj]:
     """`place`: which of several it is."""
     if not isinstance(document, dict) or not isinstance(document.get("kind"), str):
         where = f"{place}: " if place else ""
+        if isinstance(document, dict) and isinstance(document.get("items"), list):
+            raise ValueError(f"{where}a list without a kind, which kubectl writes at its end: it is cut off")
         raise ValueError(f"{where}every document needs a kind, and this is {_called(document)}")
     kind = document["kind"]
     if kind.endswith("List") and "items" in document:
         items = document["items"]
         if not isinstance(items, list | NoneType):
             raise ValueError(f"items of a {kind} must be a list of objects")
+        told = {"apiVersion": document.get("apiVersion"), "kind": kind.removesuffix("List")}
         for number, item in enumerate(items or (), 1):
+            if isinstance(item, dict) and "kind" not in item and told["kind"]:
+                item = {**told, **item}  # the API's own lists tell it once (kubectl get --raw)
             yield from _objects(item, f"item {number} of the {kind}")
     elif not isinstance(document.get("metadata") or {}, dict):
         raise ValueError(f"metadata of a {kind} must be a mapping with a name, not {document['metadata']!r}")
@@ -77,6 +85,11 @@ def portable(obj: Obj) -> Obj:
     for key in _SERVER_OWNED:
         metadata(obj).pop(key, None)
     return obj
+
+
+def is_node(obj: Obj) -> bool:
+    """Others have Nodes of their own (longhorn.io)."""
+    return (obj.get("apiVersion", "v1"), obj["kind"]) == ("v1", "Node")
 
 
 def latest_date(objects: Iterable[Obj]) -> float | None:

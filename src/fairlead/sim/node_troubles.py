@@ -38,9 +38,10 @@ class NodeTroubles:
             self._kills.forget(old)
             return
         killed = self._kills.news(new)
-        if old is not None:  # what a pod brings along from before the run does not count
-            self._oom_kills += len(killed)
-        if new.status.phase == "Failed" and not (old and old.is_finished):
+        if old is None:
+            return  # what a pod brings along from before the run does not count
+        self._oom_kills += len(killed)
+        if new.status.phase == "Failed" and not old.is_finished:
             self._count_end(new)
 
     def node(self, old: Node | None, new: Node | None, moment: float) -> None:

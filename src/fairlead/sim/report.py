@@ -130,7 +130,7 @@ class RunObserver:
         if new is not None and new.spec.node_name and (old is None or not old.spec.node_name):
             self._bound(key, new, moment)
         if new is None or (new.is_finished and not (old and old.is_finished)):
-            self._ended(key, pod, moment, is_gone=new is None)
+            self._ended(key, pod, moment, is_gone=new is None, is_past=old is None)
         self._troubles.pod(old, new)
         phase = new.status.phase if new else "gone"
         self._digest.update(f"{moment:.3f} {key} {pod.spec.node_name} {phase}\n".encode())
@@ -144,12 +144,12 @@ class RunObserver:
         totals.hold(self._held[key], 1, moment)
         self._hold(pod.spec.node_name, self._held[key], 1, moment)
 
-    def _ended(self, key: str, pod: Pod, moment: float, *, is_gone: bool) -> None:
+    def _ended(self, key: str, pod: Pod, moment: float, *, is_gone: bool, is_past: bool) -> None:
         if (held := self._held.pop(key, None)) is not None:
             self._hold(pod.spec.node_name, held, -1, moment)
             totals = self._namespace_usage[pod.metadata.namespace]
             totals.hold(held, -1, moment)
-            totals.evicted += _was_evicted(pod)
+            totals.evicted += not is_past and _was_evicted(pod)
         if not is_gone:
             self._finished[pod.status.phase] += 1
         else:

@@ -110,7 +110,7 @@ def _existing(path: Path) -> Path:
 def _nodes(options: ClusterOptions, imported: Sequence[Obj]) -> list[Obj]:
     asked = options.get("nodes")
     if asked is None or isinstance(asked, int):
-        dumped = [obj for obj in imported if obj["kind"] == "Node"]
+        dumped = list(filter(manifests.is_node, imported))
         if dumped and asked is not None:
             raise ValueError(f"nodes={asked}, and what is imported has {len(dumped)} nodes: leave out one of them")
         if asked is not None and asked < 0:
@@ -121,7 +121,7 @@ def _nodes(options: ClusterOptions, imported: Sequence[Obj]) -> list[Obj]:
         raise ValueError("node_cpu and node_memory are for a number of nodes; manifests say it themselves")
     if isinstance(asked, str | Path) and Path(asked).suffix == ".csv":
         return openb.read_nodes(_existing(Path(asked)))
-    found = [obj for obj in objects_of(asked) if obj["kind"] == "Node"]
+    found = list(filter(manifests.is_node, objects_of(asked)))
     if not found:
         raise ValueError("nodes: there is no Node among these objects")
     return found

@@ -31,7 +31,8 @@ def story(run: Run, key: str, variant: str = "") -> list[str]:
         if all(group.namespace != namespace for outcome in asked for group in outcome.waits):
             raise NotInRun(f"{run.name} has no pod in namespace {namespace!r}")
         return [
-            f"{key}: nothing happened to a pod of that name in {run.name}: it waited for nothing, and was left alone"
+            f"{key}: {run.name} tells nothing of it: if there was a pod of that name, it waited for nothing, and was "
+            "left alone"
         ]
     return lines
 
@@ -42,7 +43,7 @@ def _of_outcome(run: Run, outcome: Outcome, key: str) -> Iterator[str]:
         if key not in (pod.pod, pod.lineage):
             continue
         yield f"{outcome.name}: {pod.pod} {_fate(pod, outcome)}"
-        if pod.waits_for and pod.bound is None:
+        if pod.waits_for:
             yield f"  {pod.waits_for}"
         for disruption in pod.disruptions:
             yield f"  {clock(disruption.at, outcome)} {in_words(disruption)}"

@@ -5,6 +5,7 @@ Pods are matched by lineage (`sim/histories.py`). A pod of which one run says no
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
@@ -124,7 +125,7 @@ def _hurt(pod: PodHistory, known: PodHistory | None, before: Outcome, after: Out
     if pod.is_waiting and not (known is not None and known.is_waiting):
         how, since, reason, causes = _WAITING, pod.created, pod.waits_for, chains.of_wait(pod)
     elif suffered is not None:
-        how, since, reason = suffered.kind, suffered.at, in_words(suffered)
+        how, since, reason = suffered.kind, suffered.at, in_words(suffered) + _for_good(pod, suffered)
         causes = chains.of_disruption(suffered, pod.node)
     elif waited > waited_before + _LONGER_SECONDS:
         how, since, reason, causes = _LONGER, pod.created, pod.waits_for, chains.of_wait(pod)
@@ -142,6 +143,11 @@ def _hurt(pod: PodHistory, known: PodHistory | None, before: Outcome, after: Out
         reason,
         causes,
     )
+
+
+def _for_good(pod: PodHistory, suffered: Disruption) -> str:
+    is_for_good = not pod.owner and pod.ended is not None and suffered.kind != OOM
+    return "; nobody makes it anew" if is_for_good else ""
 
 
 def _more_disruptions(pod: PodHistory, known: PodHistory | None) -> list[Disruption]:
@@ -219,11 +225,16 @@ class _Replaced(NamedTuple):
 
 
 def _replaced(pods: Iterable[PodHistory]) -> dict[str, _Replaced]:
-    """By uid of the pod that replaces it: each takes the place that its owner lost last before, and nobody else did."""
-    owned: dict[tuple[str, str], list[PodHistory]] = {}  # by namespace and owner
-    for pod in pods:
+    """By uid of the pod that replaces it: each takes the place of the former pod of its name, as those of StatefulSets
+    do, else that which its owner lost last before, and nobody else did.
+    """
+    known = list(pods)
+    named = Counter(pod.pod for pod in known)
+    owned: dict[tuple[str, str], list[PodHistory]] = {}  # by namespace and owner, or by owner and name
+    for pod in known:
         if pod.owner:
-            owned.setdefault((pod.namespace, pod.owner), []).append(pod)
+            key = (pod.owner, pod.pod) if named[pod.pod] > 1 else (pod.namespace, pod.owner)
+            owned.setdefault(key, []).append(pod)
     found: dict[str, _Replaced] = {}
     for group in owned.values():
         losses = sorted(_losses(group), key=_when)

@@ -19,6 +19,7 @@ from fairlead.api.objects import Obj, metadata
 from fairlead.api.quantity import QuantityError, parse
 from fairlead.node.restarts import CRASH_LOOP
 from fairlead.sim.behaviour import EXIT_CODE, FOREVER, LIFETIME_SECONDS, PULL_ERROR, UNREADY
+from fairlead.sim.manifests import is_node
 from fairlead.sim.nodes import FAILED
 from fairlead.sim.usage.objects import GROUP, USAGE_PROFILES, VERSION
 from fairlead.sim.volumes import SIMULATED
@@ -36,7 +37,7 @@ def declared(objects: Sequence[Obj]) -> list[Obj]:
         match obj["kind"]:
             case "Pod":
                 _declare(obj, _of_pod(obj, lifetimes))
-            case "Node" if _ready_status(obj) in ("False", "Unknown"):
+            case "Node" if is_node(obj) and _ready_status(obj) in ("False", "Unknown"):
                 _declare(obj, {FAILED: "true"})
                 # no kubelet of ours, until somebody switches it on again
                 mapping_at(obj, "status").pop("nodeInfo", None)

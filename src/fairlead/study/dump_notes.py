@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from fairlead.api.objects import Obj
+from fairlead.sim.manifests import is_node
 
 #: What cannot be foretold where a dump has none of a kind, although the cluster may have some.
 _FORETELLS: Final = {
@@ -57,7 +58,7 @@ def _without_owner(objects: Sequence[Obj]) -> Iterator[str]:
 
 
 def _without_node(objects: Sequence[Obj]) -> Iterator[str]:
-    nodes = {_meta(obj).get("name") for obj in objects if obj["kind"] == "Node"}
+    nodes = {_meta(obj).get("name") for obj in objects if is_node(obj)}
     lost = [
         "/".join(filter(None, _key(obj)))
         for obj in objects

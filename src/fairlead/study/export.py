@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from typing import IO, Any, Final
 
 import msgspec
 
 from fairlead.api.objects import Obj
 from fairlead.runtime.clock import timestamp
-from fairlead.sim.histories import Disruption
+from fairlead.sim.histories import Disruption, PodHistory
 from fairlead.study.comparison import Hurt, missing, worse
 from fairlead.study.figures import FIGURES, WHOLE
 from fairlead.study.outcome import Outcome
@@ -39,6 +40,12 @@ COLUMNS: Final = (
 
 class ExtraMissing(ValueError):
     """A library that an extra of the package brings is not there."""
+
+
+def check_extra(library: str, what: str) -> None:
+    """Raises ExtraMissing. To be asked before a run, which may take long."""
+    if find_spec(library) is None:
+        raise ExtraMissing(f"{what} takes {library}: pip install 'fairlead[report]'")
 
 
 def run_document(run: Run, verdicts: Sequence[Verdict] = ()) -> Obj:
@@ -117,8 +124,14 @@ def rows(run: Run) -> Iterator[dict[str, Any]]:
                 "is_waiting": pod.is_waiting,
                 "oom_kills": pod.oom_kills,
                 "disruptions": ", ".join(disruption.kind for disruption in pod.disruptions),
-                "reason": pod.waits_for or (_cause(pod.disruptions[-1]) if pod.disruptions else ""),
+                "reason": _reason(pod),
             }
+
+
+def _reason(pod: PodHistory) -> str:
+    """Why it waits; else the last that was done to it, else why it waited."""
+    done = "" if pod.is_waiting or not pod.disruptions else _cause(pod.disruptions[-1])
+    return done or pod.waits_for
 
 
 def _cause(disruption: Disruption) -> str:
@@ -135,12 +148,10 @@ def run_csv(run: Run) -> str:
 
 
 def write_parquet(run: Run, file: IO[bytes]) -> None:
-    """Raises ExtraMissing."""
-    try:
-        import pyarrow as arrow
-        from pyarrow import parquet
-    except ImportError:
-        raise ExtraMissing("parquet takes pyarrow: pip install 'fairlead[report]'") from None
+    """Takes pyarrow (`check_extra`)."""
+    import pyarrow as arrow
+    from pyarrow import parquet
+
     found = list(rows(run))
     kinds = {
         "priority": arrow.int64(),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -106,12 +106,9 @@ OF_CLUSTER: Final[Mapping[str, Figure]] = {
     "cost": lambda outcome, scope: outcome.cost or 0.0,
 }
 FIGURES: Final[Mapping[str, Figure]] = {**OF_PODS, **OF_CLUSTER}
+#: Those that are known of namespaces, and not of priorities.
+OF_NAMESPACES: Final = frozenset({"refusedByQuota"})
 #: Those that are durations, and are written as such.
 DURATIONS: Final = frozenset({"longestWait", "p95Wait", "medianWait", "throttledSeconds"})
 #: Those that are parts of a whole.
 PARTS: Final = frozenset({"cpuRequested", "memoryRequested"})
-
-
-def namespaces(outcomes: Sequence[Outcome]) -> set[str]:
-    """Those with pods in any of the variants."""
-    return {group.namespace for outcome in outcomes for group in outcome.waits}

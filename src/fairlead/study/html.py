@@ -13,7 +13,6 @@ from typing import Any, Final
 from uuid import NAMESPACE_OID, uuid5
 
 from fairlead.study.comparison import grouped, missing, worse
-from fairlead.study.export import ExtraMissing
 from fairlead.study.outcome import Outcome, quantile
 from fairlead.study.records import Run
 from fairlead.study.rules import Verdict
@@ -60,12 +59,10 @@ li{margin:.5rem 0}code{font-size:.9em;overflow-wrap:anywhere}
 
 
 def report(run: Run, verdicts: Sequence[Verdict] = ()) -> str:
-    """The whole file. Raises ExtraMissing."""
-    try:
-        from bokeh.embed import components
-        from bokeh.resources import Resources
-    except ImportError:
-        raise ExtraMissing("a report takes Bokeh: pip install 'fairlead[report]'") from None
+    """The whole file. Takes Bokeh (`check_extra`)."""
+    from bokeh.embed import components
+    from bokeh.resources import Resources
+
     drawn = run.outcomes[:_MOST_DRAWN]
     requested = ("cpu", "memory", *extended_resources(drawn)[:_MOST_EXTENDED])
     plots = [*(_used(drawn, resource) for resource in requested), _waits(drawn), _disruptions(drawn)]

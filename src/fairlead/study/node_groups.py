@@ -16,6 +16,7 @@ import msgspec
 
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.quantity import Quantity, QuantityError, parse
+from fairlead.sim.manifests import is_node
 from fairlead.study.changes.document import Step, step_of
 from fairlead.study.changes.errors import ChangeError, Origin
 from fairlead.study.changes.pools import POOL_LABEL
@@ -44,7 +45,7 @@ class NodeGroups(msgspec.Struct):
 
 def node_groups(objects: Sequence[Obj]) -> NodeGroups:
     """The pools of a dump; its nodes are labelled as their members."""
-    found, nodes = NodeGroups(), [obj for obj in objects if obj["kind"] == "Node"]
+    found, nodes = NodeGroups(), list(filter(is_node, objects))
     for obj in objects:
         version = str(obj.get("apiVersion", ""))
         if obj["kind"] == "NodePool" and version.startswith(_KARPENTER):

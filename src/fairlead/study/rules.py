@@ -12,7 +12,7 @@ expect:
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,10 +22,12 @@ from fairlead.golang import yaml as goyaml
 from fairlead.sim.durations import seconds_of, span
 from fairlead.study.changes.errors import ChangeError, Origin
 from fairlead.study.changes.lines import Lines
-from fairlead.study.figures import DURATIONS, FIGURES, OF_CLUSTER, PARTS, WHOLE, Scope, namespaces
+from fairlead.study.figures import DURATIONS, FIGURES, OF_CLUSTER, OF_NAMESPACES, PARTS, WHOLE, Scope
 from fairlead.study.outcome import Outcome
 
 _BOUNDS: Final = ("atMost", "atLeast", "notMoreThanBefore")
+#: So much of what is no number is shown.
+_MOST_SHOWN: Final = 60
 _WORDS: Final = ("name", "of", "variant")
 
 
@@ -55,36 +57,38 @@ def read_rules(path: Path) -> list[Rule]:
     """Raises ChangeError, with the line, for a file that holds none or something else."""
     text = path.read_bytes()
     try:
-        document = next(goyaml.strict_documents(text), None)
+        documents = list(goyaml.strict_documents(text)) or [None]
     except ValueError as problem:
         raise ChangeError(Origin(str(path)), str(problem)) from None
-
     lines = Lines(text)
+    found: list[Rule] = []
+    for number, document in enumerate(documents):
+        if document is not None or len(documents) == 1:
+            found += _rules(document, lambda *way, number=number: Origin(str(path), lines.of(number, way)))
+    return found
 
-    def error(problem: str, *way: str | int) -> ChangeError:
-        return ChangeError(Origin(str(path), lines.of(0, way)), problem)
 
+def _rules(document: Any, place: Callable[..., Origin]) -> Iterator[Rule]:
+    """Those of one document; `place` says where in the file something is."""
     entries = document.get("expect") if isinstance(document, dict) else None
     if not isinstance(entries, list) or not entries:
-        raise error("rules are a list under expect:", "expect")
-    found: list[Rule] = []
+        raise ChangeError(place("expect"), "rules are a list under expect:")
     for index, entry in enumerate(entries):
         if not isinstance(entry, dict):
-            raise error("a rule is a mapping of figures to bounds", "expect", index)
+            raise ChangeError(place("expect", index), "a rule is a mapping of figures to bounds")
         figures = [word for word in entry if word not in _WORDS]
         if not figures:
-            raise error(f"a rule without a figure: there are {', '.join(FIGURES)}", "expect", index)
+            raise ChangeError(place("expect", index), f"a rule without a figure: there are {', '.join(FIGURES)}")
         try:
             scope = _scope(entry.get("of"))
         except ValueError as problem:
-            raise error(str(problem), "expect", index, "of") from None
+            raise ChangeError(place("expect", index, "of"), str(problem)) from None
         for word in figures:
-            origin = Origin(str(path), lines.of(0, ("expect", index, word)))
+            origin = place("expect", index, word)
             try:
-                found.append(_rule(word, entry, scope, origin))
+                yield _rule(word, entry, scope, origin)
             except ValueError as problem:
                 raise ChangeError(origin, str(problem)) from None
-    return found
 
 
 def _scope(value: Any) -> Scope:
@@ -100,29 +104,36 @@ def _rule(word: str, entry: Mapping[str, Any], scope: Scope, origin: Origin) -> 
         raise ValueError(f"unknown figure {word!r}: there are {', '.join(FIGURES)}")
     if word in OF_CLUSTER and not scope.is_whole:
         raise ValueError(f"{word} is a figure of the whole cluster: leave out of:")
+    if word in OF_NAMESPACES and scope.priority:
+        raise ValueError(f"{word} is a figure of namespaces: leave out priority:")
     bounds = entry[word] if isinstance(entry[word], dict) else {"atMost": entry[word]}
     if not bounds or (unknown := bounds.keys() - set(_BOUNDS)):
         raise ValueError(f"{word}: bounds are {', '.join(_BOUNDS)}" + (f", not {min(unknown)!r}" if bounds else ""))
     most, least = (_number(word, bounds[key]) if key in bounds else None for key in ("atMost", "atLeast"))
     if most is not None and most < (least or 0):
         raise ValueError(f"{word}: nothing is at most {bounds['atMost']} and at least {bounds.get('atLeast', 0)}")
+    if bounds.get("notMoreThanBefore", True) is not True:
+        raise ValueError(f"{word}: notMoreThanBefore is true, or left out")
     name, variant = str(entry.get("name", "")), str(entry.get("variant", ""))
-    return Rule(word, scope, origin, name, variant, most, least, bool(bounds.get("notMoreThanBefore")))
+    return Rule(word, scope, origin, name, variant, most, least, "notMoreThanBefore" in bounds)
 
 
 def _number(word: str, value: Any) -> float:
     text = str(value)
+    is_part = word in PARTS and text.endswith("%")
     try:
         if word in DURATIONS:
             return seconds_of(text)
-        is_part = word in PARTS and text.endswith("%")
         found = float(text[:-1]) / 100 if is_part else float(text)
         if not math.isfinite(found):
             raise ValueError
-        return found
     except ValueError:
         form = "a duration such as 5m" if word in DURATIONS else "a number"
-        raise ValueError(f"{word}: {text!r} is not {form}") from None
+        shown_ = text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]} …"
+        raise ValueError(f"{word}: {shown_!r} is not {form}") from None
+    if word in PARTS and not is_part and found > 1:
+        raise ValueError(f"{word}: {text} is more than everything: write {text}%")
+    return found
 
 
 def judge(rules: Sequence[Rule], outcomes: Sequence[Outcome]) -> list[Verdict]:
@@ -130,19 +141,26 @@ def judge(rules: Sequence[Rule], outcomes: Sequence[Outcome]) -> list[Verdict]:
     cannot be judged.
     """
     before, variants = outcomes[0], outcomes[1:] or outcomes
-    names, known = [outcome.name for outcome in variants], namespaces(outcomes)
+    names = [outcome.name for outcome in variants]
     found = []
     for rule in rules:
         if rule.variant and rule.variant not in names:
             raise ChangeError(rule.origin, f"there is no variant {rule.variant!r}: there are {', '.join(names)}")
-        if rule.scope.namespace and rule.scope.namespace not in known:
-            raise ChangeError(rule.origin, f"no pod is in namespace {rule.scope.namespace!r}")
+        if not any(rule.scope.waits(outcome) for outcome in outcomes) and not rule.scope.is_whole:
+            raise ChangeError(rule.origin, _about_nobody(rule.scope, outcomes))
         if rule.not_more_than_before and len(outcomes) == 1:
             raise ChangeError(rule.origin, "notMoreThanBefore takes a change to compare with")
         if rule.figure == "cost" and any(outcome.cost is None for outcome in variants):
             raise ChangeError(rule.origin, "no node has a price, so there is no cost")
         found += [_judged(rule, before, variant) for variant in variants if rule.variant in ("", variant.name)]
     return found
+
+
+def _about_nobody(scope: Scope, outcomes: Sequence[Outcome]) -> str:
+    where = f" in namespace {scope.namespace!r}" if scope.namespace else ""
+    if not where or any(Scope(scope.namespace).waits(outcome) for outcome in outcomes):
+        return f"no pod{where} has the priority {scope.priority}"
+    return f"no pod is{where}"
 
 
 def _judged(rule: Rule, before: Outcome, variant: Outcome) -> Verdict:

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
-from fairlead.api.builtin import RESOURCE_QUOTAS
+from fairlead.api.builtin import EVENTS, RESOURCE_QUOTAS
+from fairlead.api.objects import metadata
 from fairlead.client.events import telling_only
 from fairlead.compose import Settings
 from fairlead.runtime import rng
@@ -75,7 +76,7 @@ async def _play(scene: Scene, change: Change, progress: OnArrival) -> Outcome:
 
 async def _watched(run: RecordedRun, scene: Scene, change: Change, progress: OnArrival) -> Outcome:
     cluster = ChangedCluster(run.api, run.informers)
-    watching = _Watching(run, cluster, has_arbitrator=scene.settings.arbitrator)
+    watching = _Watching(run, cluster, scene.settings)
     listening = asyncio.create_task(watching.attribution.run(run.api))
     try:
         end = await _until_over(scene, change, watching, progress)
@@ -87,11 +88,12 @@ async def _watched(run: RecordedRun, scene: Scene, change: Change, progress: OnA
 class _Watching:
     """Everything that keeps record of a run."""
 
-    def __init__(self, run: RecordedRun, cluster: ChangedCluster, *, has_arbitrator: bool) -> None:
+    def __init__(self, run: RecordedRun, cluster: ChangedCluster, settings: Settings) -> None:
         self.run, self.cluster = run, cluster
-        self.histories, self.attribution = PodHistories(run.informers), Attribution(Workloads(run.informers))
+        past = {str(metadata(obj).get("uid")) for obj in settings.imported if obj["kind"] == EVENTS.kind}
+        self.histories, self.attribution = PodHistories(run.informers), Attribution(Workloads(run.informers), past)
         self.costs = NodeCosts(run.informers, cluster.prices)
-        self.fairness = FairnessRecord(run.informers, run.observer.capacity) if has_arbitrator else None
+        self.fairness = FairnessRecord(run.informers, run.observer.capacity) if settings.arbitrator else None
         self.steps: list[StepDone] = []
 
     def on_step(self, step: Step) -> None:

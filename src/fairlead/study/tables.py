@@ -179,7 +179,8 @@ def fate(pod: Hurt, variant: Outcome) -> str:
         return f"waits since {since} ({span(pod.waited)}): {pod.reason or 'not looked at yet'}"
     if pod.how == "waited longer":
         before = f" instead of {span(pod.waited_before)}" if pod.waited_before >= 1 else ""
-        return f"waited {span(pod.waited)}{before}, from {since} on"
+        reason = f": {pod.reason}" if pod.reason else ""
+        return f"waited {span(pod.waited)}{before}, from {since} on{reason}"
     return f"{since} {pod.reason}"
 
 
@@ -242,9 +243,9 @@ def changed_waits(before: Outcome, variant: Outcome) -> list[ChangedWaits]:
     found = []
     for group in variant.waits:
         old = known.get((group.namespace, group.priority))
-        if old is None or old.seconds != group.seconds:
-            olds = _spans(old) if old is not None else ["-"] * 3
-            found.append(ChangedWaits(group.namespace, group.priority, [*zip(olds, _spans(group), strict=True)]))
+        olds, spans = _spans(old) if old is not None else ["-"] * 3, _spans(group)
+        if olds != spans:
+            found.append(ChangedWaits(group.namespace, group.priority, [*zip(olds, spans, strict=True)]))
     return found
 
 

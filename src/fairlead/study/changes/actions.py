@@ -6,8 +6,11 @@ from typing import Any, ClassVar, dataclass_transform
 
 import msgspec
 
+from fairlead.api.errors import ApiError
 from fairlead.api.objects import Obj
 from fairlead.api.verbs import PatchType
+from fairlead.node.configuration.decode import decode
+from fairlead.server.registry.patching import DecodedPatch, decode_patch
 from fairlead.study.changes.changed_cluster import ChangedCluster
 from fairlead.study.changes.nodes import tell_kubelet
 from fairlead.study.changes.settings import set_value, split
@@ -60,10 +63,20 @@ class Patch(Action):
     def __post_init__(self) -> None:
         if self.type.upper() not in PatchType.__members__ or self.type.upper() == "APPLY":
             raise ValueError(f"type: {self.type!r} is no patch: write merge, strategic or json")
+        try:
+            problems = self._decoded().strict_errors
+        except ApiError as error:
+            raise ValueError(str(error)) from None
+        if problems:
+            raise ValueError("; ".join(problems))
+
+    def _decoded(self) -> DecodedPatch:
+        return decode_patch(msgspec.json.encode(self.patch), PatchType[self.type.upper()], "Strict")
 
     async def run(self, cluster: ChangedCluster) -> None:
         kind = cluster.kind(self.kind, self.api_version)
-        await cluster.patch(kind, self.name, self.namespace, self.patch, PatchType[self.type.upper()])
+        patch = self._decoded().body
+        await cluster.patch(kind, self.name, self.namespace, patch, PatchType[self.type.upper()])
 
 
 class Delete(Action):
@@ -119,6 +132,11 @@ class KubeletSetting(Action):
     @property
     def text(self) -> str:
         return f"kubelet {', '.join(self.configuration)} of {self.selector or 'all nodes'}"
+
+    def __post_init__(self) -> None:
+        _, unknown = decode(self.configuration)
+        if unknown:
+            raise ValueError("; ".join(unknown))
 
     async def run(self, cluster: ChangedCluster) -> None:
         told = msgspec.json.encode(self.configuration).decode()

@@ -18,7 +18,9 @@ from fairlead.api.verbs import PatchType, WriteOptions
 from fairlead.client.informer import Informers
 from fairlead.server.registry.registry import UserApi
 
-_MANAGER = WriteOptions(field_manager="fairlead-simulate", force=True)
+#: As kubectl, which has misspelt fields refused.
+_STRICT = WriteOptions(field_validation="Strict")
+_MANAGER = WriteOptions(field_manager="fairlead-simulate", field_validation="Strict", force=True)
 
 
 class NothingThere(ValueError):
@@ -73,7 +75,7 @@ class ChangedCluster:
         name = meta.get("name")
         try:
             if not name:
-                await self.api.create(kind, manifest, namespace)
+                await self.api.create(kind, manifest, namespace, options=_STRICT)
             else:
                 await self.api.patch(kind, name, namespace, manifest, PatchType.APPLY, options=_MANAGER)
         except ApiError as error:
@@ -86,7 +88,7 @@ class ChangedCluster:
     ) -> None:
         where = namespace if kind.namespaced else ""
         try:
-            await self.api.patch(kind, name, where, patch, type_, subresource=subresource)
+            await self.api.patch(kind, name, where, patch, type_, subresource=subresource, options=_STRICT)
         except NotFound:
             raise NothingThere(f"there is no {_noun(kind, name, namespace)}") from None
         except ApiError as error:
@@ -97,6 +99,8 @@ class ChangedCluster:
             await self.api.delete(kind, name, namespace if kind.namespaced else "")
         except NotFound:
             raise NothingThere(f"there is no {_noun(kind, name, namespace)}") from None
+        except ApiError as error:
+            raise NothingThere(f"{_noun(kind, name, namespace)} cannot be deleted: {error}") from None
 
     def node(self, name: str) -> Node:
         found = self.nodes.get(name)

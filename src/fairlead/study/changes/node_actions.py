@@ -105,14 +105,15 @@ class AddNodes(Action):
     def __post_init__(self) -> None:
         if self.count < 1 or self.count > 100_000:
             raise ValueError(f"count: {self.count} is not between 1 and 100000")
-        if bool(self.like) == bool(self.cpu and self.memory):
+        if bool(self.cpu) != bool(self.memory) or bool(self.like) == bool(self.cpu):
             raise ValueError("say like: NODE, or cpu and memory")
         if not self.like:
             NodeShape(self.cpu, self.memory)
 
     async def run(self, cluster: ChangedCluster) -> None:
         if self.like:
-            await nodes.add_nodes(self.count, cluster.node(self.like).metadata.name, cluster, prefix=self.prefix)
+            like = cluster.node(self.like).metadata.name
+            await nodes.add_nodes(self.count, like, cluster, prefix=self.prefix, labels=self.labels)
             return
         shape = NodeShape(self.cpu, self.memory)
         prefix = self.prefix or "added"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Mapping
 from typing import Any, Final
 
 from fairlead.api.builtin import NODES, PODS
@@ -90,8 +91,10 @@ async def remove_node(name: str, cluster: ChangedCluster) -> None:
     await cluster.delete(NODES, name, "")
 
 
-async def add_nodes(count: int, like: str, cluster: ChangedCluster, *, prefix: str = "") -> list[str]:
-    """As many nodes as that one, empty; returns their names."""
+async def add_nodes(
+    count: int, like: str, cluster: ChangedCluster, *, prefix: str = "", labels: Mapping[str, str] | None = None
+) -> list[str]:
+    """As many nodes as that one, empty, with those labels besides; returns their names."""
     model = await cluster.get(NODES, like, "")
     taken = {node.metadata.name for node in cluster.nodes}
     names: list[str] = []
@@ -102,14 +105,14 @@ async def add_nodes(count: int, like: str, cluster: ChangedCluster, *, prefix: s
         if name not in taken:
             names.append(name)
     for name in names:
-        await cluster.apply(like_node(model, name))
+        await cluster.apply(like_node(model, name, labels))
     return names
 
 
-def like_node(model: Obj, name: str) -> Obj:
+def like_node(model: Obj, name: str, labels: Mapping[str, str] | None = None) -> Obj:
     """A manifest of a new node of the same size, price and kubelet, with labels and taints that somebody gave it."""
     meta, spec, status = model["metadata"], model.get("spec") or {}, model["status"]
-    labels = {**(meta.get("labels") or {}), "kubernetes.io/hostname": name}
+    labels = {**(meta.get("labels") or {}), "kubernetes.io/hostname": name, **(labels or {})}
     taints = [taint for taint in spec.get("taints") or () if not taint["key"].startswith("node.kubernetes.io/")]
     given = meta.get("annotations") or {}
     annotations = {key: value for key, value in given.items() if key.startswith(PREFIX) and key != FAILED}
