@@ -131,17 +131,34 @@ async def test_daemons_get_what_is_reserved_in_a_cgroup_that_has_to_be_there(tmp
             await until(lambda: memory_limit(cgroups, daemons) == 64 * MIB)
 
 
+@pytest.mark.skipif(hierarchies().version == 2, reason="a cgroup with others in it has no processes of its own")
 @in_loop
-async def test_the_agent_is_measured_in_the_cgroup_that_is_named(tmp_path: Path) -> None:
-    """S1-27."""
+async def test_who_is_in_no_cgroup_gets_that_of_systemcgroups(tmp_path: Path) -> None:
+    """S1-27: what stands for the machine here is the cgroup of the test, so that nobody else is moved."""
     cgroups = Cgroups(hierarchies())
-    with own_cgroup(cgroups) as own:
-        cgroups.ensure(own, {})
-        async with real_node(tmp_path, {"kubeletCgroups": own}) as node:
+    with own_cgroup(cgroups) as system:
+        document: Obj = {"systemCgroups": system}
+        async with real_node(tmp_path, document) as node:
             await node.create(manifest("p", "sleep", "1000"))
             await node.until("p", is_running)
-            wanted = {"kubelet", "runtime", "pods"}
-            await node.measured(lambda now: {each.name for each in now.system_containers} == wanted)
+            own = {"runtime", "pods", "misc"}
+            await node.measured(lambda now: own <= {each.name for each in now.system_containers})
+            await node.stop()
+            daemon = await asyncio.create_subprocess_exec("sleep", "1000")
+            cgroups.move(daemon.pid, node.cgroup)
+            assert daemon.pid in cgroups.members(node.cgroup)
+            await node.start()
+            await until(lambda: cgroups.processes(system) == {daemon.pid})
+            assert is_running(await node.pod("p"))
+            daemon.kill()
+            await daemon.wait()
+
+
+@in_loop
+async def test_the_cgroup_of_the_machine_is_none_for_its_daemons(tmp_path: Path) -> None:
+    with pytest.raises(StartupError, match=r'system container cannot be root \("/"\)'):
+        async with real_node(tmp_path, {"systemCgroups": "/"}) as node:
+            await node.measured(lambda _: False)
 
 
 @in_loop

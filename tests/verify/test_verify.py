@@ -86,6 +86,7 @@ def _written(folder: Path, *documents: str) -> Path:
 def test_prediction_and_reality_agree(name: str) -> None:
     code, said = _verify(name)
     assert code == 0, said
+    assert ("failCgroupV1 is false" in said.splitlines()[0]) == (hierarchies().version == 1)
 
 
 def test_a_wrong_prediction_is_noticed(tmp_path: Path) -> None:

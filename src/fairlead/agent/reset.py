@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from fairlead.agent import linux
+from fairlead.agent.cgroups.daemons import RECORD as DAEMONS
+from fairlead.agent.cgroups.daemons import take_back
 from fairlead.agent.cgroups.hierarchies import hierarchies
 from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.claims import LOCK, claimed, held
+from fairlead.agent.measuring.machine import ROOT
 from fairlead.agent.network.reset import reset as reset_network
 from fairlead.agent.network.settings import NetworkSettings
 from fairlead.agent.network_choice import FOLDER
@@ -25,7 +28,7 @@ from fairlead.runtime.loops import run
 #: What an agent makes in its folder, images apart.
 _OWN: Final = (
     *("containers", "sandboxes", "state", "pods", "logs", "last-words", "volumes", "static-pods", "pki"),
-    *("boot-id", "cri-endpoint", "cgroups.json", LOCK, "limits.json", "probe"),
+    *("boot-id", "cri-endpoint", "cgroups.json", DAEMONS, LOCK, "limits.json", "probe"),
 )
 #: How long processes that were killed may take to be gone: ten seconds.
 _MOST_TRIES: Final = 200
@@ -53,6 +56,7 @@ def reset(root: Path) -> Removed:
         found = Removed(pods + len(sandbox_records(layout)), containers + len(container_records(layout)))
         for path in claimed(root):
             _remove_cgroup(cgroups, path)
+        take_back(cgroups, ROOT, root)
         run(reset_network(NetworkSettings(node_name="", root=root / FOLDER)))
         _remove_files(root)
     return found
