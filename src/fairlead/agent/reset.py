@@ -20,6 +20,7 @@ from fairlead.agent.network.settings import NetworkSettings
 from fairlead.agent.network_choice import FOLDER
 from fairlead.agent.runtimes.oci.layout import Layout
 from fairlead.agent.runtimes.oci.records import container_records, sandbox_records
+from fairlead.agent.runtimes.oci.runtime import OWN_MOUNT
 from fairlead.agent.runtimes.process import user_namespace
 from fairlead.agent.runtimes.process.ending import end_containers
 from fairlead.agent.trees import remove_tree
@@ -28,7 +29,7 @@ from fairlead.runtime.loops import run
 #: What an agent makes in its folder, images apart.
 _OWN: Final = (
     *("containers", "sandboxes", "state", "pods", "logs", "last-words", "volumes", "static-pods", "pki"),
-    *("boot-id", "cri-endpoint", "cgroups.json", DAEMONS, LOCK, "limits.json", "probe"),
+    *("boot-id", OWN_MOUNT, "cri-endpoint", "cgroups.json", DAEMONS, LOCK, "limits.json", "probe"),
 )
 #: How long processes that were killed may take to be gone: ten seconds.
 _MOST_TRIES: Final = 200
@@ -95,7 +96,11 @@ def _remove_cgroup(cgroups: Cgroups, path: str) -> None:
 
 
 def _remove_files(root: Path) -> None:
-    linux.unmount_below(root)
+    """Disks that were mounted there before stay."""
+    for name in _OWN:
+        linux.unmount_below(root / name)
+    if (root / OWN_MOUNT).exists():
+        linux.unmount(root)
     for name in _OWN:
         path = root / name
         if path.is_dir():
