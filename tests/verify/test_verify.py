@@ -111,6 +111,14 @@ def test_a_wrong_prediction_is_noticed(tmp_path: Path) -> None:
     }
 
 
+def test_images_lie_apart_here_as_they_do_in_a_prediction(tmp_path: Path) -> None:
+    """A disk that pods have filled is not that of images."""
+    kubelet = "---\nkind: KubeletConfiguration\nevictionHard: {imagefs.available: 60%}\n"
+    filling = _LEAKING.replace("usage-memory: leak(10Mi/s)", "usage-rootfs: 40Mi")
+    code, said = _verify(_written(tmp_path, _QUICK.replace("seconds: 6", "seconds: 25"), kubelet, filling))
+    assert code == 0 and "evicted" not in said, said
+
+
 def test_bad_input_is_refused_before_anything_runs(tmp_path: Path) -> None:
     bad: Sequence[tuple[str, str]] = [
         (_LEAKING.replace("leak(10Mi/s)", "leak(much)"), "annotation sim.fairlead.dev/usage-memory"),
