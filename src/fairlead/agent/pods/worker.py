@@ -154,11 +154,11 @@ class PodWorker:
         await self._forget_others(key, pod)
         if pod is None:
             return
-        moment, uid = self._moment(), pod.metadata.uid
+        uid = pod.metadata.uid
         if pod.is_finished and uid not in self._runs and not pod.metadata.deletion_timestamp:
             await self._known(pod)  # of an earlier agent: its logs are read still
             return
-        run, real = await self._taken_up(pod, moment)
+        run, real = await self._taken_up(pod)
         real.allocated = run.size(pod).allocated
         if not pod.is_finished and run.deleted_at is None and await self._is_refused(pod, run, real):
             return
@@ -167,7 +167,7 @@ class PodWorker:
             found = await self._place.sources.found(pod.metadata.namespace, run.needs.sources)
             if any(keys is None for keys in found.values()):
                 self._queue.add_after(key, SOURCES_AGAIN_SECONDS)
-        self._runtime.now = moment
+        moment = self._runtime.now = self._moment()  # nobody else has a turn until all is decided by it
         step = run.step(pod, self._addresses(pod, real), moment, found)
         if step.wants_resize and self._resize(uid, moment):
             step = run.step(pod, self._addresses(pod, real), moment, found)
@@ -201,17 +201,17 @@ class PodWorker:
         real.pod = pod
         return real
 
-    async def _taken_up(self, pod: Pod, moment: float) -> tuple[PodRun, RealPod]:
+    async def _taken_up(self, pod: Pod) -> tuple[PodRun, RealPod]:
         uid, real = pod.metadata.uid, await self._known(pod)
         run = self._runs.get(uid)
         if run is None:
-            run = PodRun(self._runtime, pod, 0, moment, self._place.configured.longest_back_off)
+            run = PodRun(self._runtime, pod, 0, self._moment(), self._place.configured.longest_back_off)
             run.corrects_until = math.inf
             if run.has_sandbox and self._place.runtime.has_sandbox(uid):  # an earlier agent made it
                 await self._make_again(real)
             self._runs[uid] = run
         if run.deleted_at is None and pod.metadata.is_terminating:
-            run.deleted_at = moment
+            run.deleted_at = self._moment()
         return run, real
 
     async def _make_again(self, real: RealPod) -> None:
