@@ -378,6 +378,17 @@ def test_cgroup_v1_is_refused_unless_the_configuration_allows_it(ground: Ground)
     assert not Cgroups(hierarchies()).exists(ground.cgroup)
 
 
+def test_a_disk_for_all_of_a_node_stays_mounted_when_the_node_goes(tmp_path: Path) -> None:
+    linux.mount("tmpfs", tmp_path, "tmpfs")
+    try:
+        (tmp_path / "logs").mkdir()
+        result = CliRunner().invoke(main, ["node", "reset", "--root", str(tmp_path)])
+        assert result.exit_code == 0, result.output
+        assert linux.mount_points(tmp_path) == [tmp_path] and not list(tmp_path.iterdir())
+    finally:
+        linux.unmount_below(tmp_path)
+
+
 def test_a_cgroup_of_somebody_else_is_not_taken(ground: Ground) -> None:
     Cgroups(hierarchies()).ensure(f"{ground.cgroup}/kubepods", {})
     refused = _run_to_its_end(ground)

@@ -107,5 +107,5 @@ def _remove_files(root: Path) -> None:
             remove_tree(path)
         else:
             path.unlink(missing_ok=True)
-    if not any(root.iterdir()):
+    if not any(root.iterdir()) and root not in linux.mount_points(root):
         root.rmdir()
