@@ -18,10 +18,12 @@ from fairlead.agent import linux
 from fairlead.agent.agent import AgentSettings, NodeAgent
 from fairlead.agent.cgroups.hierarchies import hierarchies
 from fairlead.agent.cgroups.machine import Cgroups
+from fairlead.agent.images.store import ImageStore
 from fairlead.agent.local_path.storage_class import DEFAULT_CLASS
 from fairlead.agent.network_choice import loopback_only, of_the_runtime
 from fairlead.agent.node_object import NodeIdentity
 from fairlead.agent.runtime_choice import behind_cri, conmon
+from fairlead.agent.stored_images import StoredImages
 from fairlead.api.builtin import EVENTS, PODS
 from fairlead.api.errors import NotFound
 from fairlead.api.objects import Obj
@@ -53,6 +55,8 @@ class RealNode:
     containerd: Containerd | None = None
     #: How often it looks.
     measure_seconds: float = 0.5
+    #: What has its images, if they do not lie in folders.
+    store: ImageStore | None = None
     agent: NodeAgent | None = None
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
@@ -95,7 +99,8 @@ class RealNode:
 
     def _agent(self, api: HttpApi, settings: AgentSettings, storage: HttpApi) -> NodeAgent:
         if self.containerd is None:
-            return NodeAgent(api, settings, conmon(self.images), loopback_only("a test has none"), storage)
+            images = self.images if self.store is None else StoredImages(self.store)
+            return NodeAgent(api, settings, conmon(images), loopback_only("a test has none"), storage)
         return NodeAgent(api, settings, behind_cri, of_the_runtime, storage)
 
     async def measured(self, is_so: Callable[[NodeMeasurements], bool], seconds: float = 20.0) -> NodeMeasurements:
@@ -204,9 +209,10 @@ async def real_node(
     measure_seconds: float = 0.5,
     kind: str = OCI,
     within: Sequence[str] = (),
+    store: ImageStore | None = None,
 ) -> AsyncIterator[RealNode]:
     """A cluster with this machine as its node, or so much of its memory; nothing of it is left when the block ends.
-    `kind` is the runtime; `within` are the words of a command before that of containerd.
+    `kind` is the runtime; `within` are the words of a command before that of containerd; `store` has other images.
 
     Nobody is evicted for a shortage, nor an image removed, unless `document`, the node's configuration, says so.
     """
@@ -234,7 +240,8 @@ async def real_node(
         async with cluster(settings) as running:
             access, storage = (_access(running, user) for user in (node_user(NODE), LOCAL_PATH_USER))
             images = FolderImages({IMAGE: image})
-            node = RealNode(running, folder, cgroup, access, storage, images, configuration, daemon, measure_seconds)
+            of_test = folder, cgroup, access, storage, images, configuration, daemon, measure_seconds, store
+            node = RealNode(running, *of_test)
             await node.start()
             try:
                 yield node

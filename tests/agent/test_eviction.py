@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import re
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from fairlead.agent import linux
 from fairlead.agent.cgroups.hierarchies import hierarchies
+from fairlead.agent.images.store import ImageStore
+from fairlead.agent.reset import reset
 from fairlead.api.builtin import EVENTS, NODES
 from fairlead.api.objects import Obj
 from fairlead.node.evidence import RANKING, Ranking, found_in
 from tests.agent.folder_images import FolderImage
-from tests.agent.machine import in_loop, missing, real_containers, until
+from tests.agent.machine import in_loop, missing, real_containers, root_file_system, until
 from tests.agent.oci_node import NODE, RealNode, is_phase, is_running, manifest, real_node
 from tests.agent.runtime_place import IMAGE
 
@@ -130,6 +136,44 @@ async def test_unused_images_and_logs_of_ended_pods_go_before_pods(tmp_path: Pat
         assert is_running(await node.pod("idle"))
 
 
+@pytest.mark.slow
+@in_loop
+async def test_images_have_a_disk_of_their_own_and_more_is_freed_than_the_threshold_says(tmp_path: Path) -> None:
+    """SC-38 (b): unused images are enough, until they come to less than the least that is to be freed."""
+    images = tmp_path / "root" / "images"
+    images.mkdir(parents=True)
+    _mount_disk(tmp_path / "images.img", images, 96)
+    store = ImageStore(tmp_path / "root")
+    await store.load(_layer(tmp_path / "first", 1, root_file_system), IMAGE)
+    document = {
+        "evictionHard": {"imagefs.available": "30Mi"},
+        "evictionMinimumReclaim": {"imagefs.available": "10Mi"},
+        "evictionPressureTransitionPeriod": "1s",
+        "imageMinimumGCAge": "1ms",
+    }
+    async with real_node(tmp_path, document, store=store) as node:
+        await node.create(manifest("runs", "sleep", "1000"))
+        await node.until("runs", is_running)
+        measured = await node.measured(lambda now: now.imagefs is not None)
+        assert measured.imagefs is not None and measured.nodefs is not None
+        assert measured.imagefs.capacity < 96 * MIB < measured.nodefs.capacity
+        for number in range(3):
+            await store.load(_layer(tmp_path / f"unused{number}", 8), f"test/unused:{number}")
+        _leave(images, 28)
+        await until(lambda: len(store.list()) == 1, 40)
+        await node.measured(lambda now: now.imagefs is not None and now.imagefs.available > 40 * MIB)
+        assert is_running(await node.pod("runs"))
+        await store.load(_layer(tmp_path / "last", 8), "test/unused:3")
+        _leave(images, 28)
+        message = await _evicted(node, "runs")
+        said = r"The node was low on resource: ephemeral-storage\. Threshold quantity: 30Mi, available: \d+[KM]i\. "
+        assert re.match(said, message), message
+        await node.stop()
+        await asyncio.to_thread(reset, node.root)
+        assert linux.mount_points(tmp_path) == [images]  # it was there before
+        assert (images / "ballast").exists()
+
+
 @in_loop
 async def test_limits_of_local_storage_hold_without_any_shortage(tmp_path: Path) -> None:
     async with real_node(tmp_path) as node:
@@ -192,3 +236,25 @@ def _holder(name: str, mib: int, request: str) -> Obj:
     pod = manifest(name, "sh", "-c", f"(head -c {mib * MIB} /dev/zero; sleep 1000) | tail")
     pod["spec"]["containers"][0]["resources"] = {"requests": {"memory": request}}
     return pod
+
+
+def _mount_disk(file: Path, point: Path, mib: int) -> None:
+    """A file system in a file, that nothing is kept back of."""
+    with file.open("wb") as opened:
+        opened.truncate(mib * MIB)
+    subprocess.run(["mkfs.ext4", "-q", "-F", "-m", "0", "-O", "^has_journal", str(file)], check=True)
+    subprocess.run(["mount", "-o", "loop", str(file), str(point)], check=True)
+
+
+def _layer(folder: Path, mib: int, make: Callable[[Path], Path] = lambda folder: folder) -> Path:
+    """The folder of an image that takes so much of a disk, and is no other."""
+    make(folder).mkdir(exist_ok=True)
+    (folder / "large").write_bytes(os.urandom(mib * MIB))
+    return folder
+
+
+def _leave(disk: Path, mib: int) -> None:
+    """Fill it until so much is available."""
+    free = os.statvfs(disk)
+    with (disk / "ballast").open("ab") as ballast:
+        ballast.write(bytes(free.f_bavail * free.f_frsize - mib * MIB))

@@ -182,6 +182,15 @@ def test_a_folder_is_walked_as_often_as_it_has_to_be(tmp_path: Path) -> None:
     run_virtual(main())
 
 
+@pytest.mark.parametrize("set_by", [28800.0, -28800.0])
+def test_a_rate_is_the_same_when_the_clock_is_set(set_by: float) -> None:
+    rates, second = Rates(least_seconds=2.0), 10**9
+    rates.begin()
+    assert rates.nano_cores("/a", 5 * second, at=100010.0, began=100000.0) == second // 2
+    rates.begin(set_by)
+    assert rates.nano_cores("/a", 15 * second, at=100020.0 + set_by, began=100000.0) == second
+
+
 def test_a_rate_is_taken_since_the_last_look_or_since_the_beginning() -> None:
     rates, second = Rates(least_seconds=2.0), 10**9
     rates.begin()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -20,6 +21,7 @@ from msgspec.structs import replace
 
 from fairlead.agent import linux
 from fairlead.agent.cgroups.hierarchies import hierarchies
+from fairlead.agent.cgroups.hierarchies import own_cgroup as own_cgroup_of
 from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.runtimes.oci.user_namespace import is_possible
 from fairlead.api.builtin import NODES, PODS
@@ -326,7 +328,8 @@ def test_a_machine_joins_by_a_token_and_needs_it_once(ground: Ground, kubectl_pa
 
 
 @pytest.mark.slow
-def test_a_node_elsewhere_asks_for_its_serving_certificate(ground: Ground, kubectl_path: Path) -> None:
+def test_a_node_elsewhere_asks_for_its_serving_certificate_and_is_measured(ground: Ground, kubectl_path: Path) -> None:
+    """S1-27."""
     with fairlead_up(ground.folder / "data", "--nodes", "0") as up:
 
         def kubectl(*words: str) -> str:
@@ -337,7 +340,7 @@ def test_a_node_elsewhere_asks_for_its_serving_certificate(ground: Ground, kubec
         ca = ground.folder / "ca.crt"
         ca.write_bytes(load(kubeconfig).ca or b"")
         flags = ("--rotate-server-certificates", f"--client-ca-file={ca}", f"--port={free_port()}")
-        with _agent(ground, kubeconfig, *flags):
+        with _agent(ground, kubeconfig, *flags, f"--kubelet-cgroups={ground.cgroup}/agent") as agent:
             kubectl("run", "web", f"--image={IMAGE}", "--", "sh", "-c", "echo up; sleep 1000")
             kubectl("wait", "--for=condition=Ready", "--timeout=30s", "pod/web")
             eventually(lambda: kubectl("get", "csr", "-o", "name"))
@@ -346,6 +349,12 @@ def test_a_node_elsewhere_asks_for_its_serving_certificate(ground: Ground, kubec
                 "certificate", "approve", *kubectl("get", "csr", "-o", "jsonpath={.items[*].metadata.name}").split()
             )
             eventually(lambda: kubectl("logs", "web") == "up")
+            own = Path(f"/proc/{agent.pid}/cgroup").read_text().splitlines()
+            assert own_cgroup_of(hierarchies().version, own) == f"{ground.cgroup}/agent"
+            summary = json.loads(kubectl("get", "--raw", f"/api/v1/nodes/{NODE}/proxy/stats/summary"))
+            assert "kubelet" in {each["name"] for each in summary["node"]["systemContainers"]}
+    ground.reset()
+    assert not Cgroups(hierarchies()).exists(f"{ground.cgroup}/agent")
 
 
 @pytest.mark.slow
@@ -357,21 +366,46 @@ def test_two_agents_do_not_share_a_folder(ground: Ground) -> None:
             assert result.exit_code == 1 and "a node agent runs with" in result.output
 
 
+@pytest.mark.skipif(hierarchies().version == 2, reason="the machine has cgroup v2")
+def test_cgroup_v1_is_refused_unless_the_configuration_allows_it(ground: Ground) -> None:
+    """S1-29."""
+    document = yaml.safe_load(ground.config.read_text())
+    del document["failCgroupV1"]
+    ground.config.write_text(yaml.safe_dump(document))
+    refused = _run_to_its_end(ground)
+    assert refused.returncode != 0
+    assert "kubelet is configured to not run on a host using cgroup v1" in refused.stderr
+    assert not Cgroups(hierarchies()).exists(ground.cgroup)
+
+
+def test_a_disk_for_all_of_a_node_stays_mounted_when_the_node_goes(tmp_path: Path) -> None:
+    linux.mount("tmpfs", tmp_path, "tmpfs")
+    try:
+        (tmp_path / "logs").mkdir()
+        result = CliRunner().invoke(main, ["node", "reset", "--root", str(tmp_path)])
+        assert result.exit_code == 0, result.output
+        assert linux.mount_points(tmp_path) == [tmp_path] and not list(tmp_path.iterdir())
+    finally:
+        linux.unmount_below(tmp_path)
+
+
 def test_a_cgroup_of_somebody_else_is_not_taken(ground: Ground) -> None:
     Cgroups(hierarchies()).ensure(f"{ground.cgroup}/kubepods", {})
-    where = ["--kubeconfig", str(ground.folder / "none"), "--config", str(ground.config), "--root", str(ground.root)]
-    (ground.folder / "none").write_text(
-        yaml.safe_dump(
-            {
-                "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
-                "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-                "users": [{"name": "u", "user": {}}],
-                "current-context": "c",
-            }
-        )
-    )
-    process = subprocess.run(
-        [sys.executable, "-m", "fairlead", "node", "run", *where, "--node-name", NODE], capture_output=True, text=True
-    )
-    assert process.returncode == 1 and "choose another cgroupRoot" in process.stderr
+    refused = _run_to_its_end(ground)
+    assert refused.returncode == 1 and "choose another cgroupRoot" in refused.stderr
     Cgroups(hierarchies()).remove(f"{ground.cgroup}/kubepods")
+
+
+def _run_to_its_end(ground: Ground) -> subprocess.CompletedProcess[str]:
+    """An agent of a cluster that nobody answers for."""
+    cluster = {
+        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "users": [{"name": "u", "user": {}}],
+        "current-context": "c",
+    }
+    kubeconfig = ground.folder / "none"
+    kubeconfig.write_text(yaml.safe_dump(cluster))
+    where = ["--kubeconfig", str(kubeconfig), "--config", str(ground.config), "--root", str(ground.root)]
+    command = [sys.executable, "-m", "fairlead", "node", "run", *where, "--node-name", NODE]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
 
 from fairlead.agent import agent as agents
+from fairlead.agent.agent import KEEPERS
 from fairlead.agent.cgroups.hierarchies import hierarchies
 from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.cgroups.usage import memory_limit
-from fairlead.api.builtin import EVENTS
+from fairlead.api.builtin import EVENTS, NODES
 from fairlead.api.objects import Obj
 from fairlead.node.cgroups.files import files
 from fairlead.node.cgroups.values import CgroupValues
 from fairlead.node.configuration.errors import StartupError
 from tests.agent.machine import in_loop, own_cgroup, real_containers, until
-from tests.agent.oci_node import RealNode, is_running, manifest, real_node, state
+from tests.agent.oci_node import NODE, RealNode, is_running, manifest, real_node, state
 
 pytestmark = real_containers
 
@@ -115,6 +117,58 @@ async def test_limits_are_put_right_while_pods_come_and_go(tmp_path: Path, monke
             pytest.fail("it was never put right")
 
 
+_RESERVED: Obj = {"kubeReserved": {"cpu": "100m", "memory": "100Mi"}}
+_ALL_RESERVED: Obj = {
+    "kubeReserved": {"cpu": "200m", "memory": "200Mi"},
+    "systemReserved": {"cpu": "100m", "memory": "100Mi"},
+    "evictionHard": {"memory.available": "25%"},
+}
+
+
+@pytest.mark.parametrize(
+    ("document", "cpu", "allocatable", "limit"),
+    [
+        (_RESERVED | {"evictionHard": {"memory.available": "100Mi"}}, 100, "800Mi", 900),
+        pytest.param(_ALL_RESERVED, 300, "450Mi", 700, marks=pytest.mark.slow),
+        pytest.param(_ALL_RESERVED | {"enforceNodeAllocatable": ["none"]}, 300, "450Mi", 1000, marks=pytest.mark.slow),
+    ],
+    ids=["case-1", "cases-2-and-3", "case-6"],
+)
+@in_loop
+async def test_a_node_gives_away_what_is_neither_reserved_nor_a_threshold(
+    tmp_path: Path, document: Obj, cpu: int, allocatable: str, limit: int
+) -> None:
+    """SC-31, S1-15 to S1-27: what pods get together, in their cgroup; the runtime has no limit."""
+    async with real_node(tmp_path, document, memory_bytes=1000 * MIB) as node:
+        await until(lambda: node.agent is not None and node.agent.registered.is_set())
+        status = (await node.api.get(NODES, NODE)).obj()["status"]
+        cpus = len(os.sched_getaffinity(0)) * 1000 - cpu
+        assert (status["allocatable"]["cpu"], status["allocatable"]["memory"]) == (f"{cpus}m", allocatable)
+        cgroups = Cgroups(hierarchies())
+        assert memory_limit(cgroups, f"{node.cgroup}/kubepods") == limit * MIB
+        await node.create(manifest("p", "sleep", "1000"))
+        await node.until("p", is_running)
+        found = await node.measured(lambda now: {"runtime", "pods"} <= {each.name for each in now.system_containers})
+        assert {each.name for each in found.system_containers} <= {"kubelet", "runtime", "pods"}
+        assert memory_limit(cgroups, f"{node.cgroup}/{KEEPERS}") is None
+
+
+@pytest.mark.parametrize(
+    ("document", "problem"),
+    [
+        ({"kubeReserved": {"memory": "40Gi"}}, "invalid Node Allocatable configuration"),
+        ({"enforceNodeAllocatable": ["none", "pods"]}, "none"),
+    ],
+    ids=["case-4", "case-6"],
+)
+@in_loop
+async def test_a_node_that_cannot_be_so_does_not_start(tmp_path: Path, document: Obj, problem: str) -> None:
+    """SC-31."""
+    with pytest.raises(StartupError, match=problem):
+        async with real_node(tmp_path, document, memory_bytes=1000 * MIB) as node:
+            await node.measured(lambda _: False)
+
+
 @in_loop
 async def test_daemons_get_what_is_reserved_in_a_cgroup_that_has_to_be_there(tmp_path: Path) -> None:
     """SC-31 case 5, S1-21."""
@@ -131,17 +185,34 @@ async def test_daemons_get_what_is_reserved_in_a_cgroup_that_has_to_be_there(tmp
             await until(lambda: memory_limit(cgroups, daemons) == 64 * MIB)
 
 
+@pytest.mark.skipif(hierarchies().version == 2, reason="a cgroup with others in it has no processes of its own")
 @in_loop
-async def test_the_agent_is_measured_in_the_cgroup_that_is_named(tmp_path: Path) -> None:
-    """S1-27."""
+async def test_who_is_in_no_cgroup_gets_that_of_systemcgroups(tmp_path: Path) -> None:
+    """S1-27: what stands for the machine here is the cgroup of the test, so that nobody else is moved."""
     cgroups = Cgroups(hierarchies())
-    with own_cgroup(cgroups) as own:
-        cgroups.ensure(own, {})
-        async with real_node(tmp_path, {"kubeletCgroups": own}) as node:
+    with own_cgroup(cgroups) as system:
+        document: Obj = {"systemCgroups": system}
+        async with real_node(tmp_path, document) as node:
             await node.create(manifest("p", "sleep", "1000"))
             await node.until("p", is_running)
-            wanted = {"kubelet", "runtime", "pods"}
-            await node.measured(lambda now: {each.name for each in now.system_containers} == wanted)
+            own = {"runtime", "pods", "misc"}
+            await node.measured(lambda now: own <= {each.name for each in now.system_containers})
+            await node.stop()
+            daemon = await asyncio.create_subprocess_exec("sleep", "1000")
+            cgroups.move(daemon.pid, node.cgroup)
+            assert daemon.pid in cgroups.members(node.cgroup)
+            await node.start()
+            await until(lambda: cgroups.processes(system) == {daemon.pid})
+            assert is_running(await node.pod("p"))
+            daemon.kill()
+            await daemon.wait()
+
+
+@in_loop
+async def test_the_cgroup_of_the_machine_is_none_for_its_daemons(tmp_path: Path) -> None:
+    with pytest.raises(StartupError, match=r'system container cannot be root \("/"\)'):
+        async with real_node(tmp_path, {"systemCgroups": "/"}) as node:
+            await node.measured(lambda _: False)
 
 
 @in_loop

@@ -677,3 +677,42 @@ def test_a_container_that_fails_its_liveness_probe_is_stopped_and_restarted() ->
     assert world.look(33).wake_at == NOW + 33 + 20
     assert world.container()["restartCount"] == 1
     assert world.container()["lastState"]["terminated"]["exitCode"] == 143
+
+
+HOURS = [8, -8]
+
+
+@pytest.mark.parametrize("hours", HOURS)
+def test_a_back_off_lasts_as_long_when_the_clock_is_set(hours: int) -> None:
+    """And what was shown of times stays as it was."""
+    world, by = World(pod({LIFETIME_SECONDS: "5", EXIT_CODE: "1"})), hours * 3600.0
+    for after in (0.0, 5.0):
+        world.look(after)
+    assert world.look(10.0).wake_at == NOW + 20
+    ended = world.container()["lastState"]["terminated"]
+    world.run.clock_set(by)
+    assert world.look(by + 19.9).wake_at == NOW + by + 20
+    assert world.waiting()[0] == "CrashLoopBackOff" and "back-off 10s " in world.waiting()[1]
+    world.look(by + 20.0)
+    assert world.container()["restartCount"] == 2
+    assert world.container()["lastState"]["terminated"] == ended
+
+
+@pytest.mark.parametrize("hours", HOURS)
+def test_grace_and_deadlines_last_as_long_when_the_clock_is_set(hours: int) -> None:
+    by = hours * 3600.0
+    stopping = World(pod({STOP_SECONDS: "60"}))
+    stopping.look()
+    stopping.delete(grace=5)
+    assert stopping.look(1.0).wake_at == NOW + 5
+    stopping.run.clock_set(by)
+    assert stopping.look(by + 4.9).wake_at == NOW + by + 5
+    assert stopping.look(by + 5.0).is_gone
+    limited = World(pod(activeDeadlineSeconds=20))
+    limited.look()
+    limited.look(1.0)
+    limited.run.clock_set(by)
+    assert limited.look(by + 19.9).wake_at == NOW + by + 20
+    assert limited.phase == "Running"
+    limited.look(by + 20.0)
+    assert limited.obj["status"].get("reason") == "DeadlineExceeded"

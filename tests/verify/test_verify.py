@@ -86,6 +86,7 @@ def _written(folder: Path, *documents: str) -> Path:
 def test_prediction_and_reality_agree(name: str) -> None:
     code, said = _verify(name)
     assert code == 0, said
+    assert ("failCgroupV1 is false" in said.splitlines()[0]) == (hierarchies().version == 1)
 
 
 def test_a_wrong_prediction_is_noticed(tmp_path: Path) -> None:
@@ -108,6 +109,14 @@ def test_a_wrong_prediction_is_noticed(tmp_path: Path) -> None:
         ("OOM-killed", "default/leaking/app", "did not happen"),
         ("failed", "default/leaking", "did not happen"),
     }
+
+
+def test_images_lie_apart_here_as_they_do_in_a_prediction(tmp_path: Path) -> None:
+    """A disk that pods have filled is not that of images."""
+    kubelet = "---\nkind: KubeletConfiguration\nevictionHard: {imagefs.available: 60%}\n"
+    filling = _LEAKING.replace("usage-memory: leak(10Mi/s)", "usage-rootfs: 40Mi")
+    code, said = _verify(_written(tmp_path, _QUICK.replace("seconds: 6", "seconds: 25"), kubelet, filling))
+    assert code == 0 and "evicted" not in said, said
 
 
 def test_bad_input_is_refused_before_anything_runs(tmp_path: Path) -> None:

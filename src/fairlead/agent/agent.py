@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec.structs import replace
 
+from fairlead.agent.cgroups.daemons import DaemonCgroups
 from fairlead.agent.cgroups.hierarchies import hierarchies, own_cgroup
 from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.cgroups.probes import least_oom_score_adj
@@ -156,6 +157,8 @@ class NodeAgent:
         self._network_failure = self._adopting_failure = ""
         self._least_oom_score_adj = least
         self._keepers, self._document = keepers, settings.document
+        named = config.kubelet_cgroups, config.system_cgroups
+        self._daemons = DaemonCgroups(self._cgroups, settings.within, root, *named)
         self._serving = serving_of(config, identity.ip)
         self._look = asyncio.Event()
         self._pressures: Callable[[], Sequence[str]] = tuple
@@ -322,6 +325,8 @@ class NodeAgent:
         config = self._configured.configuration
         own = config.kubelet_cgroups or own_cgroup(self._cgroups.hierarchies.version)
         system = {"kubelet": own, "runtime": config.runtime_cgroups or self._keepers, "pods": self._kubepods}
+        if config.system_cgroups:
+            system["misc"] = config.system_cgroups
         every = config.volume_stats_agg_period
         return Measurer(place, self._within, system, lambda: worker.real_pods, self._measure_seconds, every)
 
@@ -375,6 +380,7 @@ class NodeAgent:
         if self._plan.problem:
             raise StartupError(Stage.START, self._plan.problem)
         self._ensure(self._plan.cgroups)
+        self._daemons.ensure()
 
     async def _correct(self, worker: PodWorker, node: NodeObject) -> None:
         """What the classes weigh depends on their pods; and somebody may have written to our cgroups."""

@@ -86,15 +86,18 @@ def unmount_below(folder: Path) -> None:
         unmount(point)
 
 
-def share_mounts_of(folder: Path) -> None:
+def share_mounts_of(folder: Path) -> bool:
     """Make the folder a mount of its own, whose mounts come and go for those who have copied our mounts as well.
+
+    What was mounted in it stays there, such as a disk for images. Returns whether it is a mount only now.
 
     A container's keeper lives in a copy of our mounts. Without this, a tmpfs or a namespace that is pinned in the
     folder would stay for as long as any container that started meanwhile.
     """
-    if folder not in mount_points(folder):
-        mount(str(folder), folder, flags=MS_BIND)
+    if is_new := folder not in mount_points(folder):
+        mount(str(folder), folder, flags=MS_BIND | MS_REC)
     mount("", folder, flags=MS_SHARED)
+    return is_new
 
 
 def pin_namespaces(pins: Mapping[str, Path], hostname: str, sysctls: Mapping[str, str] = _NONE) -> None:

@@ -9,14 +9,18 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from fairlead.agent import linux
+from fairlead.agent.cgroups.daemons import RECORD as DAEMONS
+from fairlead.agent.cgroups.daemons import take_back
 from fairlead.agent.cgroups.hierarchies import hierarchies
 from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.claims import LOCK, claimed, held
+from fairlead.agent.measuring.machine import ROOT
 from fairlead.agent.network.reset import reset as reset_network
 from fairlead.agent.network.settings import NetworkSettings
 from fairlead.agent.network_choice import FOLDER
 from fairlead.agent.runtimes.oci.layout import Layout
 from fairlead.agent.runtimes.oci.records import container_records, sandbox_records
+from fairlead.agent.runtimes.oci.runtime import OWN_MOUNT
 from fairlead.agent.runtimes.process import user_namespace
 from fairlead.agent.runtimes.process.ending import end_containers
 from fairlead.agent.trees import remove_tree
@@ -25,7 +29,7 @@ from fairlead.runtime.loops import run
 #: What an agent makes in its folder, images apart.
 _OWN: Final = (
     *("containers", "sandboxes", "state", "pods", "logs", "last-words", "volumes", "static-pods", "pki"),
-    *("boot-id", "cri-endpoint", "cgroups.json", LOCK, "limits.json", "probe"),
+    *("boot-id", OWN_MOUNT, "cri-endpoint", "cgroups.json", DAEMONS, LOCK, "limits.json", "probe"),
 )
 #: How long processes that were killed may take to be gone: ten seconds.
 _MOST_TRIES: Final = 200
@@ -53,6 +57,7 @@ def reset(root: Path) -> Removed:
         found = Removed(pods + len(sandbox_records(layout)), containers + len(container_records(layout)))
         for path in claimed(root):
             _remove_cgroup(cgroups, path)
+        take_back(cgroups, ROOT, root)
         run(reset_network(NetworkSettings(node_name="", root=root / FOLDER)))
         _remove_files(root)
     return found
@@ -91,12 +96,16 @@ def _remove_cgroup(cgroups: Cgroups, path: str) -> None:
 
 
 def _remove_files(root: Path) -> None:
-    linux.unmount_below(root)
+    """Disks that were mounted there before stay."""
+    for name in _OWN:
+        linux.unmount_below(root / name)
+    if (root / OWN_MOUNT).exists():
+        linux.unmount(root)
     for name in _OWN:
         path = root / name
         if path.is_dir():
             remove_tree(path)
         else:
             path.unlink(missing_ok=True)
-    if not any(root.iterdir()):
+    if not any(root.iterdir()) and root not in linux.mount_points(root):
         root.rmdir()

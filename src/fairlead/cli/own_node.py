@@ -22,7 +22,6 @@ import msgspec
 import yaml
 from msgspec.structs import replace
 
-from fairlead.agent.cgroups.hierarchies import hierarchies
 from fairlead.agent.choices import ClusterNetwork, RuntimeKind
 from fairlead.agent.machine import host_address
 from fairlead.agent.network.settings import DNS_ADDRESS
@@ -31,6 +30,7 @@ from fairlead.api.errors import NotFound
 from fairlead.api.objects import Obj
 from fairlead.api.users import LOCAL_PATH_USER, NETWORK_USER, User, node_user
 from fairlead.api.verbs import Api
+from fairlead.cli.cgroup_version import said_of_cgroup_v1
 from fairlead.cli.failures import Failure, WrongUsage
 from fairlead.cli.node_options import kubelet_configuration, kubelet_flags
 from fairlead.cli.node_root import SHOWN_ROOT, default_root
@@ -164,16 +164,10 @@ async def running_node(
             raise Failure(f"the node agent ended with {await process.wait()}; what it said stands above")
         watching = asyncio.create_task(_watch(process, running))
         try:
-            yield f"{name}{_said_of_cgroups(node)}"
+            yield name + ("" if node.runtime is RuntimeKind.PROCESS else said_of_cgroup_v1())
         finally:
             watching.cancel()
             await _stop(process)  # while there is a cluster to be told
-
-
-def _said_of_cgroups(node: OwnNode) -> str:
-    """A kubelet of today refuses version 1 unless it is told not to."""
-    has_cgroups = node.runtime is not RuntimeKind.PROCESS
-    return " (cgroup v1: failCgroupV1 is false)" if has_cgroups and hierarchies().version == 1 else ""
 
 
 async def serve_names(api: Api) -> None:

@@ -103,8 +103,8 @@ class ContainerSync(msgspec.Struct):
             return
         self.wake(allowed_at)
         if isinstance(record.state, TerminatedState):
-            assert record.state.finished_at is not None
-            seconds = allowed_at - record.state.finished_at
+            assert record.state.ended_at is not None
+            seconds = allowed_at - record.state.ended_at
             waiting = WaitingState(CRASH_LOOP, crash_loop_message(seconds, container.name, self.pod))
             path = field_path(container, is_init=is_init)
             self._wait(record, waiting, Note(WARNING, BACK_OFF, back_off_event(container.name, self.pod), path))

@@ -6,6 +6,7 @@ import hashlib
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from fairlead.api.objects import Obj
 from fairlead.api.pods import Container, ContainerStatus
@@ -44,7 +45,7 @@ class RunningState(msgspec.Struct, frozen=True):
 
 
 class TerminatedState(msgspec.Struct, frozen=True):
-    """The times are None if they are unknown."""
+    """The times are None if they are unknown; they are shown as the clock was then."""
 
     exit_code: int
     reason: str
@@ -52,6 +53,16 @@ class TerminatedState(msgspec.Struct, frozen=True):
     finished_at: float | None = None
     message: str = ""
     container_id: str = ""
+    #: By how much the clock was set since then.
+    set_by: float = 0.0
+
+    @property
+    def ended_at(self) -> float | None:
+        """When it ended, by the clock as it is now."""
+        return None if self.finished_at is None else self.finished_at + self.set_by
+
+    def clock_set(self, seconds: float) -> TerminatedState:
+        return replace(self, set_by=self.set_by + seconds)
 
     def encode(self) -> Obj:
         fields: Obj = {"exitCode": self.exit_code, "reason": self.reason}
@@ -128,7 +139,7 @@ class ContainerRecord(msgspec.Struct):
         """The container starts now, for the first time or again."""
         self.restarts = self.next_attempt
         if (ended := self.ended) is not None:
-            failed_at = now if ended.finished_at is None else ended.finished_at
+            failed_at = now if ended.ended_at is None else ended.ended_at
             is_noted = not self.restarts_at_once or self.last is not None  # a kubelet takes no note of the first kill
             if is_noted and not self.is_removed:
                 self.back_off = (
@@ -175,13 +186,24 @@ class ContainerRecord(msgspec.Struct):
         """When its restart back-off is over."""
         ended = self.ended
         is_free = self.restarts_at_once or self.is_removed
-        if ended is None or ended.finished_at is None or self.back_off is None or is_free:
+        if ended is None or ended.ended_at is None or self.back_off is None or is_free:
             return 0.0
-        return self.back_off.allowed_at(ended.finished_at)
+        return self.back_off.allowed_at(ended.ended_at)
+
+    def clock_set(self, seconds: float) -> None:
+        """Somebody has set the clock by so much: nothing lasts longer or shorter for that."""
+        if isinstance(self.state, TerminatedState):
+            self.state = self.state.clock_set(seconds)
+        if self.last is not None:
+            self.last = self.last.clock_set(seconds)
+        if self.back_off is not None:
+            self.back_off = self.back_off.clock_set(seconds)
+        if self.stopping is not None:
+            self.stopping = replace(self.stopping, since=self.stopping.since + seconds)
 
     def _is_free(self, now: float) -> bool:
         """Whether the back-off since the end of the run before this one is over."""
-        before = self.last.finished_at if self.last is not None else None
+        before = self.last.ended_at if self.last is not None else None
         return before is None or self.back_off is None or now >= self.back_off.allowed_at(before)
 
 

@@ -65,7 +65,7 @@ class NodePlan(msgspec.Struct, frozen=True):
     allocatable: Amounts
     cgroups: Mapping[CgroupName, CgroupValues]
     events: tuple[NodeEvent, ...]
-    #: Why the limits of a daemon's cgroup cannot be written: the node agent stops with it.
+    #: Why a daemon's cgroup cannot be had or its limits not be written: the node agent stops with it.
     problem: str = ""
 
 
@@ -94,6 +94,8 @@ def node_plan(
         events.append(pods_limit_event(root, configured, limit, pods_memory_bytes))
     enforced = _Enforced(cgroups, events)
     problem = _enforce(configured, started, missing_cgroups, enforced)
+    if not problem and config.system_cgroups == "/":
+        problem = 'system container cannot be root ("/")'
     return NodePlan(total, allocatable(total, taken), cgroups, tuple(events), problem)
 
 

@@ -93,6 +93,7 @@ class PodRun:
     """One pod on its node. `step` may be called at any time, and repeats its result until `reported` is called."""
 
     __slots__ = (
+        "_began",
         "_has_changed",
         "_has_sandbox",
         "_is_ending",
@@ -131,6 +132,7 @@ class PodRun:
         self._runtime = runtime
         self._longest_back_off = longest_back_off
         self.seen_at = now
+        self._began: float | None = None  # on this node, as its status says
         self.deleted_at: float | None = None
         self.kill: PodKill | None = None
         self.address = address
@@ -216,6 +218,23 @@ class PodRun:
             self._pod_level.allocated = size.allocated.get(POD_LEVEL, self._pod_level.allocated)
         self._has_changed = True
 
+    def clock_set(self, seconds: float) -> None:
+        """Somebody has set the clock by so much: nothing lasts longer or shorter for that."""
+        self.seen_at += seconds
+        self.corrects_until += seconds
+        for name in ("_began", "deleted_at", "_lost_at", "_restarting_since"):
+            if (at := getattr(self, name)) is not None:
+                setattr(self, name, at + seconds)
+        if self.kill is not None:
+            self.kill = msgspec.structs.replace(self.kill, since=self.kill.since + seconds)
+        for record in self._records.values():
+            record.clock_set(seconds)
+        for name, pull in self._pulls.items():
+            if pull.back_off is not None:
+                self._pulls[name] = pull._replace(back_off=pull.back_off.clock_set(seconds))
+        if self._resize is not None:
+            self._resize.clock_set(seconds)
+
     def step(self, pod: Pod, addresses: PodAddresses, now: float, found: Found = NOTHING) -> PodStep:
         """What to do with an admitted pod now; `found` are the existing sources among its needs."""
         if (due_at := self._due_at(pod)) is None:
@@ -231,8 +250,9 @@ class PodRun:
         seconds = pod.spec.active_deadline_seconds
         if seconds is None or pod.is_finished or self.kill is not None or self.deleted_at is not None or self._is_over:
             return None
-        start = pod.status.start_time
-        return (parse_timestamp(start) if start is not None else self.seen_at) + seconds
+        if self._began is None and (start := pod.status.start_time) is not None:
+            self._began = parse_timestamp(start)
+        return (self.seen_at if self._began is None else self._began) + seconds
 
     def _end_overdue(self, pod: Pod, now: float) -> None:
         status = {"phase": "Failed", "reason": DEADLINE_EXCEEDED, "message": _DEADLINE_MESSAGE}

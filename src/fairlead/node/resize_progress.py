@@ -56,6 +56,9 @@ class ResizeProgress(msgspec.Struct):
         if size.in_progress is not None and size.in_progress != self.in_progress:
             self.in_progress, self.error, self.due_at = size.in_progress, "", now + ACTUATION_SECONDS
 
+    def clock_set(self, seconds: float) -> None:
+        self.due_at += seconds
+
     def advance(self, containers: Containers, sync: ContainerSync) -> None:
         """Carry out what is allocated."""
         if self.pending is not None and not wants_resize(containers):  # taken back

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from fairlead.api.pods import Container, Pod, RestartRule
 from fairlead.golang.durations import format_seconds
@@ -42,6 +43,9 @@ class BackOff(msgspec.Struct, frozen=True):
         if self._is_forgotten(failed_at):
             return first_try(now, self.longest)
         return BackOff(min(self.seconds * 2, self.longest), now, self.longest)
+
+    def clock_set(self, seconds: float) -> BackOff:
+        return replace(self, tried_at=self.tried_at + seconds)
 
     def _is_forgotten(self, failed_at: float) -> bool:
         return failed_at - self.tried_at > 2 * self.longest

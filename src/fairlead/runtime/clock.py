@@ -33,6 +33,9 @@ class _Here(threading.local):
     virtual: VirtualTime | None = None
 
 
+#: A loop that is held up is behind by less.
+_LEAST_STEP_SECONDS: Final = 2.0
+
 #: asyncio asks the kernel for its process whenever somebody asks it for the loop. Time is asked for very often, and a
 #: sandbox takes a microsecond each time.
 _here: Final = _Here()
@@ -63,6 +66,22 @@ def now() -> float:
     """Seconds since the Unix epoch. Not monotonic: the next reading may be smaller."""
     virtual = _here.virtual
     return time.time() if virtual is None else virtual.time() + virtual.epoch
+
+
+class ClockSteps:
+    """By how much somebody has set the clock since it was asked the last time, or the machine has slept."""
+
+    def __init__(self) -> None:
+        self._ahead = now() - monotonic()
+
+    def since_last(self) -> float:
+        """In seconds; 0 for what is so little that it may be the clock's own correction."""
+        ahead = now() - monotonic()
+        by = ahead - self._ahead
+        if abs(by) < _LEAST_STEP_SECONDS:
+            return 0.0
+        self._ahead = ahead
+        return by
 
 
 def timestamp(at: float | None = None) -> str:

@@ -38,7 +38,11 @@ AFTER_A_LOOK_SECONDS: Final = 3.7
 _SETTINGS: Final = ("Workload", "KubeletConfiguration")
 #: Of played containers: nothing in them answers a probe, and there is no command that a hook could run.
 _PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
-_DECIDED_HERE: Final = ("cgroupRoot", "cgroupDriver", "failCgroupV1", "cgroupsPerQOS")
+#: What would be no part of the nested machine, or make it another one.
+_DECIDED_HERE: Final = (
+    *("cgroupRoot", "cgroupDriver", "failCgroupV1", "cgroupsPerQOS"),
+    *("kubeletCgroups", "systemCgroups"),
+)
 
 
 class Size(msgspec.Struct, frozen=True):

@@ -73,6 +73,24 @@ class Cgroups:
                     found |= {int(line) for line in (folder / "cgroup.procs").read_text().split()}
         return found - {0}
 
+    def members(self, path: str) -> set[int]:
+        """The processes in the cgroup itself that we can see: on version 1 of the hierarchy that a kubelet looks at."""
+        of = self.hierarchies.controllers
+        if (root := of.get("devices", of.get("memory"))) is None:
+            return set()
+        return {int(line) for line in (_below(root, path) / "cgroup.procs").read_text().split()} - {0}
+
+    def move(self, pid: int, path: str) -> str:
+        """Put a process there, in every hierarchy; what the kernel says against it. One that is gone is no problem."""
+        for root in self.hierarchies.roots:
+            try:
+                (_below(root, path) / "cgroup.procs").write_text(str(pid))
+            except ProcessLookupError:
+                return ""
+            except OSError as error:
+                return f"{error.filename or root}: {error.strerror}"
+        return ""
+
     def kill(self, path: str) -> bool:
         """Send SIGKILL to whatever is in there; whether there was anything."""
         found = self.processes(path)

@@ -28,7 +28,7 @@ from fairlead.node.stats.measurements import (
     NodeMeasurements,
     PodMeasurements,
 )
-from fairlead.runtime.clock import now
+from fairlead.runtime.clock import ClockSteps, now
 from fairlead.runtime.offload import offload
 
 
@@ -52,7 +52,7 @@ class Measurer:
         self._images = place.root / "images"
         self._known: dict[str, MeasuredPod] = {}  # by uid
         self._folders, self._rates = Folders(), Rates(seconds / 2)
-        self._started_at = started_at()
+        self._started_at, self._clock_steps = started_at(), ClockSteps()
         self._look = asyncio.Lock()
         self._wanted = asyncio.Event()  # a walk, by those who wait for the next one
         self._is_for_all = False  # that walk
@@ -102,8 +102,9 @@ class Measurer:
     async def measure(self) -> NodeMeasurements:
         """Everything, now; of folders what was found the last time."""
         async with self._look:
-            running, at = self._running(), now()
-            self.last = await asyncio.to_thread(self._measured, running, at)
+            running, at, set_by = self._running(), now(), self._clock_steps.since_last()
+            self._started_at += set_by
+            self.last = await asyncio.to_thread(self._measured, running, at, set_by)
             return self.last
 
     @property
@@ -129,9 +130,11 @@ class Measurer:
                 self._known[uid] = pod if pod is not None and pod.manifest is real.manifest else MeasuredPod.of(real)
         return [(pod, running[uid]) for uid, pod in self._known.items()]
 
-    def _measured(self, running: Sequence[tuple[MeasuredPod, list[ContainerStatus]]], at: float) -> NodeMeasurements:
+    def _measured(
+        self, running: Sequence[tuple[MeasuredPod, list[ContainerStatus]]], at: float, set_by: float
+    ) -> NodeMeasurements:
         cgroups = self._place.cgroups
-        self._rates.begin()
+        self._rates.begin(set_by)
         nodefs, network = file_system(self._place.root), interfaces()
         meter = PodMeter(cgroups, self._place.runtime, self._folders, self._rates, nodefs, network, at)
         measured = (meter.measured(pod, statuses) for pod, statuses in running)

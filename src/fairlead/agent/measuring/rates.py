@@ -22,9 +22,11 @@ class Rates:
         self._before: dict[str, _Look] = {}  # by cgroup
         self._now: dict[str, _Look] = {}
 
-    def begin(self) -> None:
-        """A new look at all; what was not looked at the last time is forgotten."""
+    def begin(self, set_by: float = 0.0) -> None:
+        """A new look at all; what was not looked at the last time is forgotten. `set_by`: the clock, since then."""
         self._before, self._now = self._now, {}
+        if set_by:
+            self._before = {name: look._replace(at=look.at + set_by) for name, look in self._before.items()}
 
     def nano_cores(self, cgroup: str, nanoseconds: int, at: float, began: float) -> int:
         """Since the last look; at the first one, since the counter began."""

@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 import gzip
 import logging
+import re
 import shutil
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +24,7 @@ from fairlead.runtime.clock import monotonic, now
 COMPRESSED: Final = ".gz"
 _DRAFT: Final = ".tmp"
 _TIME: Final = "%Y%m%d-%H%M%S"
+_ROTATED: Final = re.compile(r"\.(\d{8}-\d{6})")
 #: As Go does without being told.
 _LEVEL: Final = 6
 
@@ -55,8 +57,7 @@ class LogRotation:
                 log.warning("the log of container %s cannot be rotated: %s", status.id, error)
 
     async def _rotate_if_due(self, id_: str, path: Path) -> None:
-        time = datetime.fromtimestamp(now(), UTC).strftime(_TIME)
-        rotated = path.with_name(f"{path.name}.{time}")
+        rotated = _rotated(path, datetime.fromtimestamp(now(), UTC))
         try:
             is_moved = await asyncio.to_thread(self._move_if_due, path, rotated)
         except FileNotFoundError:  # an agent ended between the two steps of a rotation
@@ -81,6 +82,15 @@ def remove_log(path: Path) -> None:
     """With all that was rotated."""
     for file in (path, *path.parent.glob(f"{path.name}.*")):
         file.unlink(missing_ok=True)
+
+
+def _rotated(path: Path, at: datetime) -> Path:
+    """Named by the time, and after all that were rotated before: names say the order, and a clock may be set back."""
+    time = at.strftime(_TIME)
+    last = max((found[1] for file in path.parent.iterdir() if (found := _ROTATED.search(file.name))), default=time)
+    if last > time:
+        time = (datetime.strptime(last, _TIME).replace(tzinfo=UTC) + timedelta(seconds=1)).strftime(_TIME)
+    return path.with_name(f"{path.name}.{time}")
 
 
 def _kept(path: Path, most: int) -> list[Path]:

@@ -27,6 +27,8 @@ class ObservedRuntime:
 
     def __init__(self, pod_of: Callable[[str], RealPod]) -> None:
         self._pod_of = pod_of
+        #: Of those who ask.
+        self.now = 0.0
 
     def sandbox_ready_at(self, pod: Pod, since: float) -> float:
         real = self._of(pod)
@@ -82,7 +84,7 @@ class ObservedRuntime:
         status = real.place.runtime.status(real.current.get(container.name, ""))
         if status is None:
             return Exit(0.0, SIGKILLED, _LOST, _LOST_MESSAGE)
-        return _exit(real, status) if status.state is State.EXITED else None
+        return self._exit(real, status) if status.state is State.EXITED else None
 
     def probed(self, pod: Pod, container: Container, started_at: float) -> Probed | None:
         return self._of(pod).probes(container, started_at).result
@@ -120,7 +122,7 @@ class ObservedRuntime:
         if status is None:
             return Exit(since, SIGKILLED, _LOST, _LOST_MESSAGE)
         if status.state is State.EXITED:
-            return _exit(real, status)
+            return self._exit(real, status)
         seconds = min(grace, real.grace_seconds) if math.isinf(grace) else grace
         real.stop(id_, container, seconds, has_hook=has_hook)
         return _NOT_YET
@@ -128,10 +130,10 @@ class ObservedRuntime:
     def _of(self, pod: Pod) -> RealPod:
         return self._pod_of(pod.metadata.uid)
 
-
-def _exit(real: RealPod, status: ContainerStatus) -> Exit:
-    if status.start_error:
-        return Exit(status.finished_at, START_FAILED, START_ERROR, status.start_error)
-    reason = OOM_KILLED if status.is_oom_killed else (UNKNOWN if status.is_lost else "")
-    words = last_words(real.place.runtime, status, real.container(status.name))
-    return Exit(status.finished_at, status.exit_code, reason, words)
+    def _exit(self, real: RealPod, status: ContainerStatus) -> Exit:
+        at = min(status.finished_at, self.now)  # somebody may have set the clock back, and it has ended
+        if status.start_error:
+            return Exit(at, START_FAILED, START_ERROR, status.start_error)
+        reason = OOM_KILLED if status.is_oom_killed else (UNKNOWN if status.is_lost else "")
+        words = last_words(real.place.runtime, status, real.container(status.name))
+        return Exit(at, status.exit_code, reason, words)

@@ -89,7 +89,8 @@ class Probes:
         """Ask again and again, and tell whenever enough answers in a row say the same."""
         action = self._container[_KINDS[kind]]
         probe, counter = msgspec.convert(action, Probe), AnswerCounter()
-        due = monotonic() + max(first_probe_at(probe, self._started_at, since, since) - now(), 0.0)
+        first = first_probe_at(probe, self._started_at, since, since)
+        due = monotonic() + min(max(first - now(), 0.0), first - self._started_at)  # the clock may have been set back
         while True:
             await asyncio.sleep(max(due - monotonic(), 0.0))
             due = max(due + probe.period_seconds, monotonic())

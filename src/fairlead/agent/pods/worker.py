@@ -35,7 +35,7 @@ from fairlead.node.pod_lifecycle import PodKill, PodRun
 from fairlead.node.preemption import MESSAGE, PREEMPTING, preempted_condition, preempted_status
 from fairlead.node.start_requirements import NOTHING
 from fairlead.node.status import PodAddresses
-from fairlead.runtime.clock import now, timestamp
+from fairlead.runtime.clock import ClockSteps, now, timestamp
 from fairlead.runtime.turns import in_turns
 from fairlead.runtime.workqueue import WorkQueue
 
@@ -69,6 +69,7 @@ class PodWorker:
         self._departed: dict[str, set[str]] = {}  # by key: uids of pods that are gone from the API
         self._runtime = ObservedRuntime(self._real.__getitem__)
         self._remnants = RemnantCollector(place, pods, self.holds)
+        self._clock_steps = ClockSteps()
 
     @property
     def admitted(self) -> Sequence[Obj]:
@@ -102,6 +103,7 @@ class PodWorker:
 
     def evict(self, uid: str, kill: PodKill) -> bool:
         """End a pod because of the node; False if it is about to end anyway."""
+        self._moment()
         run = self._runs.get(uid)
         if run is None or run.kill is not None or run.deleted_at is not None:
             return False
@@ -152,11 +154,11 @@ class PodWorker:
         await self._forget_others(key, pod)
         if pod is None:
             return
-        moment, uid = now(), pod.metadata.uid
+        uid = pod.metadata.uid
         if pod.is_finished and uid not in self._runs and not pod.metadata.deletion_timestamp:
             await self._known(pod)  # of an earlier agent: its logs are read still
             return
-        run, real = await self._taken_up(pod, moment)
+        run, real = await self._taken_up(pod)
         real.allocated = run.size(pod).allocated
         if not pod.is_finished and run.deleted_at is None and await self._is_refused(pod, run, real):
             return
@@ -165,6 +167,7 @@ class PodWorker:
             found = await self._place.sources.found(pod.metadata.namespace, run.needs.sources)
             if any(keys is None for keys in found.values()):
                 self._queue.add_after(key, SOURCES_AGAIN_SECONDS)
+        moment = self._runtime.now = self._moment()  # nobody else has a turn until all is decided by it
         step = run.step(pod, self._addresses(pod, real), moment, found)
         if step.wants_resize and self._resize(uid, moment):
             step = run.step(pod, self._addresses(pod, real), moment, found)
@@ -179,6 +182,13 @@ class PodWorker:
         elif step.wake_at is not None and not math.isinf(step.wake_at):
             self._queue.add_after(key, step.wake_at - moment)
 
+    def _moment(self) -> float:
+        """Now; what was begun before somebody has set the clock goes on as if nobody had."""
+        if by := self._clock_steps.since_last():
+            for run in self._runs.values():
+                run.clock_set(by)
+        return now()
+
     async def _known(self, pod: Pod) -> RealPod:
         uid, key = pod.metadata.uid, pod.metadata.key
         real = self._real.get(uid)
@@ -191,17 +201,17 @@ class PodWorker:
         real.pod = pod
         return real
 
-    async def _taken_up(self, pod: Pod, moment: float) -> tuple[PodRun, RealPod]:
+    async def _taken_up(self, pod: Pod) -> tuple[PodRun, RealPod]:
         uid, real = pod.metadata.uid, await self._known(pod)
         run = self._runs.get(uid)
         if run is None:
-            run = PodRun(self._runtime, pod, 0, moment, self._place.configured.longest_back_off)
+            run = PodRun(self._runtime, pod, 0, self._moment(), self._place.configured.longest_back_off)
             run.corrects_until = math.inf
             if run.has_sandbox and self._place.runtime.has_sandbox(uid):  # an earlier agent made it
                 await self._make_again(real)
             self._runs[uid] = run
         if run.deleted_at is None and pod.metadata.is_terminating:
-            run.deleted_at = moment
+            run.deleted_at = self._moment()
         return run, real
 
     async def _make_again(self, real: RealPod) -> None:
@@ -262,7 +272,7 @@ class PodWorker:
 
     def _preempt(self, victims: Sequence[Obj]) -> None:
         for victim in victims:
-            uid, moment = victim["metadata"]["uid"], now()
+            uid, moment = victim["metadata"]["uid"], self._moment()
             stop_seconds = stop_timeout(grace_period(victim).seconds)
             kill = PodKill(preempted_status(), preempted_condition(), stop_seconds, moment)
             if self.evict(uid, kill) and (real := self._real.get(uid)) is not None:

@@ -49,6 +49,8 @@ from fairlead.node.containers import SIGKILLED
 from fairlead.runtime.clock import now
 from fairlead.runtime.streaming.remote_command import Wanted
 
+#: In the agent's folder, if that is a mount that we have made.
+OWN_MOUNT: Final = "own-mount"
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 #: Of cgroup v1, where the kernel counts swap.
 _MEMORY_AND_SWAP: Final = "memory.memsw.limit_in_bytes"
@@ -272,7 +274,8 @@ class OciRuntime:
     def _prepare(self) -> None:
         """The folders; what a runtime remembers from before the machine was started means nothing."""
         self._layout.make()
-        linux.share_mounts_of(self._layout.root)
+        if linux.share_mounts_of(self._layout.root):
+            (self._layout.root / OWN_MOUNT).touch()
         boot, known = _BOOT_ID.read_text(), self._layout.root / "boot-id"
         if not known.exists() or known.read_text() != boot:
             remove_tree(self._layout.state)
