@@ -156,7 +156,9 @@ def test_what_is_measured_is_shown(tmp_path: Path) -> None:
             assert "\nkubelet_running_pods " in shown and "\nprocess_open_fds " in shown
             assert '"kind":"PodList"' in (await ask(node, "runningpods/", admin))[1].replace(" ", "")
             text = (await ask(node, "metrics", admin))[1]
-            assert 'kubelet_http_requests_total{method="GET",path="stats",server_type="readwrite"} 1' in text
+            labels = 'long_running="false",method="GET",path="metrics/resource",server_type="readwrite"'
+            assert f"kubelet_http_requests_total{{{labels}}} 1\n" in text
+            assert f"kubelet_http_requests_duration_seconds_count{{{labels}}} 1\n" in text
             assert "KubeletConfiguration" in (await ask(node, "configz", admin))[1]
             assert (await ask(node, "pods", admin, method="POST"))[0] == 405
             assert (await ask(node, "no/such/path", admin))[0] == 404

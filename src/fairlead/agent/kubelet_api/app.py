@@ -16,16 +16,21 @@ from fairlead.agent.kubelet_api import commands, logs, ports
 from fairlead.agent.kubelet_api.access import KubeletAccess
 from fairlead.agent.kubelet_api.pod_streams import PodStreams
 from fairlead.node.stats import endpoints, kubelet_metrics
+from fairlead.runtime.clock import monotonic
 from fairlead.runtime.exposition import MEDIA_TYPE, exposition
 from fairlead.runtime.http.exchange import Receive, Scope, Send
 from fairlead.runtime.http.protocol import ON_AUTHENTICATED, TRANSPORT
 from fairlead.runtime.http.replies import NOT_FOUND, Failed, Reply
-from fairlead.runtime.metrics import Counter, Gauge, MetricsRegistry
+from fairlead.runtime.metrics import DEFAULT_BOUNDS, Counter, Gauge, Histogram, MetricsRegistry
 from fairlead.runtime.process_metrics import process_families
 
 _MOST_PARAMETERS: Final = 1000
 _READS: Final = ("GET", "HEAD")
 _UPGRADES: Final = ("GET", "POST")
+#: Of what is counted of requests.
+_LABELS: Final = ("method", "path", "server_type", "long_running")
+#: `portForward` is not meant by upstream's `portforward`.
+_LONG_RUNNING: Final = ("exec", "attach")
 
 
 class _Asked(msgspec.Struct, frozen=True):
@@ -55,11 +60,12 @@ class KubeletApi:
         self._open: set[asyncio.Task[None]] = set()
         #: What `/metrics` shows; the agent adds its own.
         self.metrics = MetricsRegistry()
-        self._requests = Counter(
-            "kubelet_http_requests_total", "HTTP requests since the start.", "method", "path", "server_type"
+        self._requests = Counter("kubelet_http_requests_total", "HTTP requests since the start.", *_LABELS)
+        self._inflight = Gauge("kubelet_http_inflight_requests", "HTTP requests under way.", *_LABELS)
+        self._seconds = Histogram(
+            "kubelet_http_requests_duration_seconds", "How long requests took.", DEFAULT_BOUNDS, *_LABELS
         )
-        self._inflight = Gauge("kubelet_http_inflight_requests", "HTTP requests under way.", "method", "path")
-        self.metrics.add(*process_families(), self._requests, self._inflight)
+        self.metrics.add(*process_families(), self._requests, self._inflight, self._seconds)
         self._handlers: dict[str, tuple[tuple[str, ...], _Handler]] = {
             "containerLogs": (_READS, self._logs),
             "exec": (_UPGRADES, self._exec),
@@ -108,13 +114,15 @@ class KubeletApi:
         methods, handler = self._handlers.get(parts[0], ((), _unknown))
         if methods and method not in methods:
             return Reply(b"Method Not Allowed" if methods is _READS else b"405: Method Not Allowed", 405)
-        labels = method, parts[0] if methods else "other"
-        self._requests.add((*labels, "readwrite"))
+        labels = method, _shown(parts) if methods else "other", "readwrite", str(parts[0] in _LONG_RUNNING).lower()
+        self._requests.add(labels)
         self._inflight.add(labels)
+        began = monotonic()
         try:
             return await handler(_Asked(scope, receive, send, method, parts, _queries(scope["query_string"])))
         finally:
             self._inflight.add(labels, -1)
+            self._seconds.observe(monotonic() - began, labels)
 
     # -- by path
 
@@ -172,6 +180,8 @@ class KubeletApi:
 
     async def _measurements(self, asked: _Asked) -> Reply | None:
         path = "/".join(asked.parts)
+        if path == "metrics/probes":
+            return Reply(await exposition(self._pods.probe_metrics()), media_type=MEDIA_TYPE)
         try:
             measured = await self._pods.measure()
         except OSError as error:
@@ -182,6 +192,11 @@ class KubeletApi:
         if measured is None:
             return Reply(b"nothing has been measured yet\n", 503)
         return endpoints.answer(path, asked.query, measured, self._pods.configuration())
+
+
+def _shown(parts: tuple[str, ...]) -> str:
+    """As a label: the first part, of metrics two."""
+    return "/".join(parts[:2]) if parts[0] == "metrics" else parts[0]
 
 
 async def _unknown(asked: _Asked) -> Reply | None:

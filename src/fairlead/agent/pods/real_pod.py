@@ -16,6 +16,7 @@ from fairlead.agent.pods.errands import Errands
 from fairlead.agent.pods.files import NoHostname, kernel_hostname, system_mounts
 from fairlead.agent.pods.log_rotation import remove_log
 from fairlead.agent.pods.place import Place
+from fairlead.agent.pods.probe_metrics import ProbeAnswers
 from fairlead.agent.pods.probing import Probes, Told
 from fairlead.agent.pods.remnants import tear_down
 from fairlead.agent.pods.requests_to_pods import Asker
@@ -67,6 +68,7 @@ class RealPod:
         self.allocated: Allocated = {}  # what the node has given it, where another size is desired
         self._wake, self._handler = wake, ""
         self._probes: dict[str, Probes] = {}
+        self.probe_answers = ProbeAnswers()
         self._stopping: dict[str, Stopping] = {}
         self._volumes = PodVolumes(place.folder(pod.metadata.uid), self._most_memory)
 
@@ -239,7 +241,9 @@ class RealPod:
             self.tell(Note(WARNING, "Unhealthy", told.message, path))
 
         asker = self._asker(container.name, id_)
-        found = self._probes[id_] = Probes(self.container(container.name), asker, started_at, self._wake, failed)
+        found = self._probes[id_] = Probes(
+            self.container(container.name), asker, started_at, self._wake, failed, self.probe_answers
+        )
         return found
 
     def lost_sandbox(self) -> None:

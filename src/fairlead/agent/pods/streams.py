@@ -10,12 +10,14 @@ from pathlib import Path
 from fairlead.agent import linux
 from fairlead.agent.kubelet_api.pod_streams import ProcessStreams
 from fairlead.agent.pods.place import Place
+from fairlead.agent.pods.probe_metrics import families
 from fairlead.agent.pods.real_pod import RealPod
 from fairlead.agent.pods.worker import PodWorker
 from fairlead.agent.runtimes.base import ContainerStatus, State
 from fairlead.api.encoded import Encoded, encoded
 from fairlead.api.objects import Obj
 from fairlead.node.stats.measurements import NodeMeasurements
+from fairlead.runtime.metrics import Family
 from fairlead.runtime.streaming.remote_command import Wanted
 
 
@@ -80,6 +82,9 @@ class RealPodStreams:
 
     def evictions(self) -> Mapping[str, int]:
         return self._evictions
+
+    def probe_metrics(self) -> Iterable[Family]:
+        return families((real.pod.metadata, real.probe_answers) for real in self._worker.real_pods)
 
     def configuration(self) -> Obj:
         return self._configuration
