@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fairlead.agent.images_seam import InvalidName, PullFailure
+from fairlead.agent.images_seam import InvalidName, ListedImage, PullFailure
 from fairlead.node.eviction.candidates import DiskUsage
 
 
@@ -40,6 +40,9 @@ class FolderImages:
 
     def ids(self) -> Sequence[str]:
         return [image.id for image in self.here.values()]
+
+    def listed(self) -> Sequence[ListedImage]:
+        return [ListedImage([name], image.size_bytes) for name, image in self.here.items()]
 
     async def remove(self, id_: str) -> None:
         self.here = {name: image for name, image in self.here.items() if image.id != id_}

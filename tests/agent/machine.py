@@ -63,8 +63,12 @@ def root_file_system(folder: Path) -> Path:
 
 
 #: What keeps the disk and the memory of the machine that runs the tests out of them: nobody is evicted for a shortage,
-#: nor an image removed.
-NO_RECLAIM: dict[str, Any] = {"evictionHard": {"memory.available": "0%"}, "imageGCHighThresholdPercent": 100}
+#: nor an image removed, and it may have swap.
+NO_RECLAIM: dict[str, Any] = {
+    "evictionHard": {"memory.available": "0%"},
+    "imageGCHighThresholdPercent": 100,
+    "failSwapOn": False,
+}
 
 
 def write_configuration(path: Path, cgroup: str) -> None:

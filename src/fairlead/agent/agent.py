@@ -30,7 +30,7 @@ from fairlead.agent.kubelet_api.serving import serving_kubelet
 from fairlead.agent.kubelet_port import Serving, serving_of
 from fairlead.agent.lease import Lease
 from fairlead.agent.local_path.provisioner import LocalPathProvisioner
-from fairlead.agent.machine import machine
+from fairlead.agent.machine import is_swap_on, machine, swap_bytes
 from fairlead.agent.measuring.machine import ROOT, cpus, memory_bytes
 from fairlead.agent.measuring.measurer import Measurer
 from fairlead.agent.memory_notices import MemoryNotices
@@ -131,7 +131,7 @@ class NodeAgent:
         the machine's, unless something else stands for them."""
         identity, root = settings.identity, settings.root
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._api, self._identity = api, identity
+        self._api = api
         self._cgroups = cgroups if cgroups is not None else Cgroups(hierarchies())
         self._normalise_pod = settings.normalise_pod
         self._within, self._measure_seconds = settings.within, settings.measure_seconds
@@ -142,6 +142,9 @@ class NodeAgent:
         )
         self._configured = _configured(settings, self._cgroups.hierarchies.version)
         config = self._configured.configuration
+        self._identity = replace(
+            identity, provider_id=config.provider_id, is_attached_to=config.enable_controller_attach_detach
+        )
         self._plan = node_plan(
             self._configured, self._machine, self._missing_cgroups(), self._memory_used(self._kubepods)
         )
@@ -185,6 +188,8 @@ class NodeAgent:
             lambda: nodes.get(self._identity.name),
             config.port if self._serving is not None else 0,
             declared_features(self._configured),
+            self._images.listed,
+            config.node_status_max_images,
         )
         services = Informer(self._api, SERVICES, Service)
         pods = Informer(self._api, PODS, Pod, fields=f"spec.nodeName={self._identity.name}")
@@ -359,6 +364,7 @@ class NodeAgent:
         return ContainerHost(
             self._machine.memory_bytes,
             version,
+            swap_capacity=swap_bytes(),
             is_single_process_oom_kill=config.is_single_process_oom_kill(version),
             allocatable_memory=all_pods(self._machine, config, reservations, in_full=False)["memory"].units,
         )
@@ -430,6 +436,9 @@ def _configured(settings: AgentSettings, cgroup_version: int) -> Configured:
     configured = configure(document, settings.flags, cgroup_version=cgroup_version)
     if configured.configuration.cgroup_driver != CgroupDriver.CGROUPFS:
         raise StartupError(Stage.START, "cgroupDriver systemd is not supported by this agent; say cgroupfs")
+    if configured.configuration.fail_swap_on and is_swap_on():
+        problem = "running with swap on is not supported, please disable swap or set --fail-swap-on flag to false"
+        raise StartupError(Stage.START, problem)
     if configured.configuration.static_pod_url:
         raise StartupError(Stage.START, "staticPodURL is not supported by this agent; say staticPodPath")
     if problem := pattern_problem(configured.configuration.allowed_unsafe_sysctls):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from fairlead.node.eviction.candidates import DiskUsage
 
@@ -49,6 +49,12 @@ class Image(Protocol):
         ...
 
 
+class ListedImage(NamedTuple):
+    #: By digest, then by tag.
+    names: Sequence[str]
+    size_bytes: int
+
+
 class InvalidName(Exception):
     """The name of an image is none."""
 
@@ -71,7 +77,11 @@ class Images(Protocol):
         ...
 
     def ids(self) -> Sequence[str]:
-        """Of all that are here."""
+        """Of all that are here and may be removed."""
+        ...
+
+    def listed(self) -> Sequence[ListedImage]:
+        """All that are here."""
         ...
 
     async def remove(self, id_: str) -> None:

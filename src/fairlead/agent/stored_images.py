@@ -9,7 +9,7 @@ from fairlead.agent.images.credentials import keyring
 from fairlead.agent.images.errors import ImageError, InUse, InvalidReference, NotStored, PullFailed
 from fairlead.agent.images.image import Image
 from fairlead.agent.images.store import ImageStore
-from fairlead.agent.images_seam import InvalidName, PullFailure
+from fairlead.agent.images_seam import InvalidName, ListedImage, PullFailure
 from fairlead.node.eviction.candidates import DiskUsage
 
 
@@ -41,6 +41,10 @@ class StoredImages:
     def ids(self) -> Sequence[str]:
         with _readable():
             return [image.id for image in self._store.list()]
+
+    def listed(self) -> Sequence[ListedImage]:
+        with _readable():
+            return [ListedImage([*image.digests, *image.tags], image.size_bytes) for image in self._store.list()]
 
     async def remove(self, id_: str) -> None:
         with _readable(), suppress(InUse, NotStored):

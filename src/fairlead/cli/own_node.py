@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from fairlead.agent.cgroups.hierarchies import hierarchies
 from fairlead.agent.choices import ClusterNetwork, RuntimeKind
-from fairlead.agent.machine import host_address
+from fairlead.agent.machine import host_address, is_swap_on
 from fairlead.agent.network.settings import DNS_ADDRESS
 from fairlead.api.builtin import SERVICES
 from fairlead.api.errors import NotFound
@@ -121,7 +121,7 @@ def own_node(
     return OwnNode(
         RuntimeKind(runtime),
         root.absolute(),
-        {"failCgroupV1": False, **document},
+        {"failCgroupV1": False, "failSwapOn": False, **document},
         flags,
         ClusterNetwork.NONE if runtime == RuntimeKind.PROCESS else ClusterNetwork(cluster_network),
     )
@@ -164,16 +164,19 @@ async def running_node(
             raise Failure(f"the node agent ended with {await process.wait()}; what it said stands above")
         watching = asyncio.create_task(_watch(process, running))
         try:
-            yield f"{name}{_said_of_cgroups(node)}"
+            yield f"{name}{_said_of_machine(node)}"
         finally:
             watching.cancel()
             await _stop(process)  # while there is a cluster to be told
 
 
-def _said_of_cgroups(node: OwnNode) -> str:
-    """A kubelet of today refuses version 1 unless it is told not to."""
+def _said_of_machine(node: OwnNode) -> str:
+    """A kubelet refuses cgroup v1 and swap unless it is told not to."""
     has_cgroups = node.runtime is not RuntimeKind.PROCESS
-    return " (cgroup v1: failCgroupV1 is false)" if has_cgroups and hierarchies().version == 1 else ""
+    said = ["cgroup v1: failCgroupV1 is false"] if has_cgroups and hierarchies().version == 1 else []
+    if is_swap_on() and not node.document["failSwapOn"]:
+        said.append("swap: failSwapOn is false")
+    return f" ({', '.join(said)})" if said else ""
 
 
 async def serve_names(api: Api) -> None:

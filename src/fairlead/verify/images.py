@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from fairlead.agent.images_seam import Image, PullFailure
+from fairlead.agent.images_seam import Image, ListedImage, PullFailure
 from fairlead.agent.stored_images import StoredImages
 from fairlead.node.eviction.candidates import DiskUsage
 from fairlead.verify.plan import FOLDER, Played
@@ -80,6 +80,9 @@ class PlayedImages:
         return DiskUsage(0, 0)
 
     def ids(self) -> Sequence[str]:
+        return ()
+
+    def listed(self) -> Sequence[ListedImage]:
         return ()
 
     async def remove(self, id_: str) -> None:

@@ -17,7 +17,7 @@ import msgspec
 from fairlead.agent.images.credentials import keyring
 from fairlead.agent.images.errors import InvalidReference
 from fairlead.agent.images.references import image_id, parse
-from fairlead.agent.images_seam import InvalidName, PullFailure
+from fairlead.agent.images_seam import InvalidName, ListedImage, PullFailure
 from fairlead.agent.runtimes.base import RuntimeFailure
 from fairlead.agent.runtimes.cri import messages as cri
 from fairlead.agent.runtimes.cri.client import CallFailed, Client
@@ -62,6 +62,7 @@ class CriImages:
         self._client = client
         self._by_id: dict[str, CriImage] = {}
         self._names: dict[str, str] = {}  # in full, with tag or digest: the id
+        self._listed: Sequence[ListedImage] = ()
         self._kept: set[str] = set()  # ids of those that the runtime needs or wants to keep
         self._usage = DiskUsage(0, 0)
         self._turn = asyncio.Lock()
@@ -73,6 +74,7 @@ class CriImages:
             by_id = {each.id: self._by_id.get(each.id) or await self._known(each) for each in found}
             self._by_id = {id_: image for id_, image in by_id.items() if image is not None}
             self._names = {name: each.id for each in found for name in (*each.repo_tags, *each.repo_digests)}
+            self._listed = [ListedImage([*each.repo_digests, *each.repo_tags], each.size) for each in found]
             needed = (await configuration(self._client)).sandbox_image  # containerd 1.6 does not pin it
             self._kept = {each.id for each in found if each.pinned or needed in each.repo_tags}
             usages = (await self._client.call(cri.IMAGE_FS, cri.Nothing())).image_filesystems
@@ -116,6 +118,9 @@ class CriImages:
 
     def ids(self) -> Sequence[str]:
         return [id_ for id_ in self._by_id if id_ not in self._kept]
+
+    def listed(self) -> Sequence[ListedImage]:
+        return self._listed
 
     async def remove(self, id_: str) -> None:
         try:

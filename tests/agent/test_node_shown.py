@@ -1,0 +1,74 @@
+"""What a real node tells of itself, as its configuration says."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from fairlead.agent import machine
+from fairlead.api.builtin import NODES
+from fairlead.api.objects import Obj
+from fairlead.node.configuration.errors import StartupError
+from tests.agent.folder_images import FolderImage
+from tests.agent.machine import in_loop, real_containers
+from tests.agent.oci_node import NODE, RealNode, real_node
+from tests.agent.runtime_place import IMAGE
+
+pytestmark = real_containers
+
+_ATTACHED = "volumes.kubernetes.io/controller-managed-attach-detach"
+
+
+async def _node(node: RealNode) -> Obj:
+    assert node.agent is not None
+    await asyncio.wait_for(node.agent.registered.wait(), 20)
+    found: Obj = (await node.api.get(NODES, NODE)).obj()
+    return found
+
+
+@in_loop
+async def test_images_are_listed_the_largest_first_and_no_more_than_are_wanted(tmp_path: Path) -> None:
+    often = {"nodeStatusUpdateFrequency": "1s", "nodeStatusMaxImages": 2}
+    async with real_node(tmp_path, often) as node:
+        assert (await _node(node))["status"]["images"] == [{"names": [IMAGE], "sizeBytes": 1}]
+        known = node.images.here[IMAGE]
+        node.images.here |= {f"more:{size}": _sized(known, size) for size in (5, 3, 7)}
+        largest = [{"names": ["more:7"], "sizeBytes": 7}, {"names": ["more:5"], "sizeBytes": 5}]
+        async with asyncio.timeout(20):
+            while (await _node(node))["status"]["images"] != largest:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+
+
+@in_loop
+async def test_a_node_is_known_to_its_provider_and_to_the_controller_of_volumes(tmp_path: Path) -> None:
+    async with real_node(tmp_path, {"providerID": "metal://rack-1/7"}) as node:
+        shown = await _node(node)
+        assert shown["spec"]["providerID"] == "metal://rack-1/7"
+        assert shown["metadata"]["annotations"][_ATTACHED] == "true"
+        assert shown["status"]["nodeInfo"]["systemUUID"]
+        await node.stop()
+        node.document["enableControllerAttachDetach"] = False
+        await node.start()
+        async with asyncio.timeout(20):
+            while _ATTACHED in ((await _node(node))["metadata"].get("annotations") or {}):  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+
+
+@in_loop
+async def test_a_machine_with_swap_is_no_node_unless_it_may_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    swaps = tmp_path / "swaps"
+    swaps.write_text("Filename\tType\tSize\tUsed\tPriority\n/swapfile file 1048572 0 -2\n")
+    monkeypatch.setattr(machine, "SWAPS", swaps)
+    async with real_node(tmp_path) as node:
+        await node.stop()
+        node.document["failSwapOn"] = True
+        refused = "running with swap on is not supported, please disable swap or set --fail-swap-on flag to false"
+        with pytest.raises(StartupError, match=refused):
+            await node.start()
+        node.tasks.clear()
+
+
+def _sized(image: FolderImage, size: int) -> FolderImage:
+    return FolderImage(image.layers, image.config, f"sha256:{size:064}", size)
