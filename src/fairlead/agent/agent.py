@@ -292,7 +292,7 @@ class NodeAgent:
             kept = self._kept_certificate()
             identity = await kept.first()
         async with serving_kubelet(
-            serving.sock, self._identity.name, streams, self._api, identity, serving.client_ca
+            serving.sock, self._identity.name, streams, self._api, identity, serving.client_ca, serving.rules
         ) as show:
             if kept is not None:
                 await kept.renew(identity, show)

@@ -15,6 +15,7 @@ import msgspec
 from fairlead.agent.kubelet_api import commands, logs, ports
 from fairlead.agent.kubelet_api.access import KubeletAccess
 from fairlead.agent.kubelet_api.pod_streams import PodStreams
+from fairlead.api.users import ANONYMOUS_USER
 from fairlead.node.stats import endpoints, kubelet_metrics
 from fairlead.runtime.clock import monotonic
 from fairlead.runtime.exposition import MEDIA_TYPE, exposition
@@ -27,6 +28,8 @@ from fairlead.runtime.process_metrics import process_families
 _MOST_PARAMETERS: Final = 1000
 _READS: Final = ("GET", "HEAD")
 _UPGRADES: Final = ("GET", "POST")
+#: What `enableDebuggingHandlers: false` shuts, besides `configz`.
+_DEBUGGING: Final = ("run", "exec", "attach", "portForward", "containerLogs", "runningpods", "logs")
 #: Of what is counted of requests.
 _LABELS: Final = ("method", "path", "server_type", "long_running")
 #: `portForward` is not meant by upstream's `portforward`.
@@ -55,7 +58,7 @@ _Handler = Callable[[_Asked], Awaitable[Reply | None]]
 class KubeletApi:
     """What a listener of the node serves."""
 
-    def __init__(self, pods: PodStreams, access: KubeletAccess) -> None:
+    def __init__(self, pods: PodStreams, access: KubeletAccess, *, has_debugging: bool = True) -> None:
         self._pods, self._access = pods, access
         self._open: set[asyncio.Task[None]] = set()
         #: What `/metrics` shows; the agent adds its own.
@@ -78,6 +81,9 @@ class KubeletApi:
             "configz": (_READS, self._measurements),
             "healthz": (_READS, self._healthz),
         }
+        if not has_debugging:
+            del self._handlers["configz"]
+            self._handlers |= dict.fromkeys(_DEBUGGING, ((), _disabled))
 
     def close(self) -> None:
         """End logs, commands and ports: the listener is about to stop."""
@@ -107,14 +113,20 @@ class KubeletApi:
     async def _reply(self, scope: Scope, receive: Receive, send: Send) -> Reply | None:
         headers = dict(reversed(scope["headers"]))
         user = await self._access.user(scope[TRANSPORT], headers.get(b"authorization", b""))
-        scope[ON_AUTHENTICATED]()
+        if user is not ANONYMOUS_USER:
+            scope[ON_AUTHENTICATED]()
         path, method = unquote(scope["raw_path"].decode("ascii")), scope["method"]
         await self._access.check(user, method, path)
         parts = tuple(path.strip("/").split("/"))
         methods, handler = self._handlers.get(parts[0], ((), _unknown))
         if methods and method not in methods:
             return Reply(b"Method Not Allowed" if methods is _READS else b"405: Method Not Allowed", 405)
-        labels = method, _shown(parts) if methods else "other", "readwrite", str(parts[0] in _LONG_RUNNING).lower()
+        labels = (
+            method,
+            _shown(parts) if parts[0] in self._handlers else "other",
+            "readwrite",
+            str(parts[0] in _LONG_RUNNING).lower(),
+        )
         self._requests.add(labels)
         self._inflight.add(labels)
         began = monotonic()
@@ -201,6 +213,10 @@ def _shown(parts: tuple[str, ...]) -> str:
 
 async def _unknown(asked: _Asked) -> Reply | None:
     return NOT_FOUND
+
+
+async def _disabled(asked: _Asked) -> Reply | None:
+    return Reply(b"Debug endpoints are disabled.\n", 405)
 
 
 async def _until_gone(receive: Receive) -> None:
