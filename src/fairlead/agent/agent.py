@@ -43,6 +43,8 @@ from fairlead.agent.pods.log_rotation import LogRotation
 from fairlead.agent.pods.node_pods import NodePods
 from fairlead.agent.pods.place import PODS as POD_FOLDERS
 from fairlead.agent.pods.place import Place
+from fairlead.agent.pods.pull_records import PullRecords
+from fairlead.agent.pods.pulls import Pulls
 from fairlead.agent.pods.sources import Sources
 from fairlead.agent.pods.streams import RealPodStreams
 from fairlead.agent.pods.user_ranges import UserRanges
@@ -344,6 +346,7 @@ class NodeAgent:
             root=self._root,
             runtime=self._runtime,
             images=self._images,
+            pulls=Pulls(self._images, PullRecords.of(self._root / "pulls", config), config),
             network=self._network,
             cgroups=self._cgroups,
             sources=Sources(self._api),

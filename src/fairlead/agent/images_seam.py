@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from fairlead.agent.images.credentials import Credential
 from fairlead.node.eviction.candidates import DiskUsage
 
 
@@ -50,6 +51,7 @@ class Image(Protocol):
 
 
 class ListedImage(NamedTuple):
+    id: str
     #: By digest, then by tag.
     names: Sequence[str]
     size_bytes: int
@@ -68,8 +70,12 @@ class Images(Protocol):
         """InvalidName for a reference that is none."""
         ...
 
-    async def pull(self, reference: str, secrets: Sequence[Mapping[str, bytes]]) -> Image:
-        """PullFailure says why not. Each is the data of a pull secret; what fits the image is tried."""
+    def source_of(self, reference: str) -> str:
+        """By which name it is pulled: another one, if this is an alias."""
+        ...
+
+    async def pull(self, reference: str, credential: Credential | None) -> Image:
+        """PullFailure says why not."""
         ...
 
     def disk_usage(self) -> DiskUsage:
