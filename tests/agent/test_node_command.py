@@ -155,6 +155,8 @@ def test_a_cluster_whose_node_is_this_machine(ground: Ground, kubectl_path: Path
         probes = kubectl("get", "--raw", f"/api/v1/nodes/{name}/proxy/metrics/probes")
         assert 'prober_probe_total{container="c",namespace="default",pod="web",' in probes
         assert 'prober_probe_duration_seconds_count{container="c",namespace="default",pod="web",' in probes
+        configuration = kubectl("get", "--raw", f"/api/v1/nodes/{name}/proxy/configz")
+        assert '"maxPods":110' in configuration and f'"cgroupRoot":"{ground.cgroup}"' in configuration
         row = kubectl("top", "node", name, "--no-headers").split()
         assert row[0] == name and row[1].endswith("m") and row[3].endswith("Mi")
         up.process.send_signal(signal.SIGINT)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import aiohttp
 import pytest
 
-from fairlead.agent import machine
+from fairlead.agent import kernel_flags, machine
 from fairlead.api.builtin import NODES
+from fairlead.api.errors import NotFound
 from fairlead.api.objects import Obj
 from fairlead.node.configuration.errors import StartupError
+from fairlead.runtime.http.listener import bind
 from tests.agent.folder_images import FolderImage
 from tests.agent.machine import in_loop, real_containers
 from tests.agent.oci_node import NODE, RealNode, real_node
@@ -54,6 +57,62 @@ async def test_a_node_is_known_to_its_provider_and_to_the_controller_of_volumes(
         async with asyncio.timeout(20):
             while _ATTACHED in ((await _node(node))["metadata"].get("annotations") or {}):  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
+
+
+@in_loop
+async def test_a_node_that_does_not_register_itself_waits_and_one_that_does_has_its_taints(tmp_path: Path) -> None:
+    taint = {"key": "pool", "value": "gpu", "effect": "NoSchedule"}
+    async with real_node(tmp_path, {"registerWithTaints": [taint], "registerNode": False}) as node:
+        with pytest.raises(NotFound):
+            await node.api.get(NODES, NODE)
+        await node.stop()
+        node.document["registerNode"] = True
+        await node.start()
+        assert taint in (await _node(node))["spec"]["taints"]
+
+
+@in_loop
+async def test_health_is_served_as_soon_as_its_port_is_free(tmp_path: Path) -> None:
+    with bind(0) as taken:
+        port = taken.getsockname()[1]
+        async with real_node(tmp_path, {"healthzPort": port}) as node:
+            await _node(node)
+            taken.close()
+            url = f"http://127.0.0.1:{port}"
+            async with aiohttp.ClientSession() as session, asyncio.timeout(20):
+                while True:
+                    try:
+                        async with session.get(f"{url}/healthz") as answer:
+                            assert (answer.status, await answer.text()) == (200, "ok")
+                            break
+                    except aiohttp.ClientConnectionError:
+                        await asyncio.sleep(0.05)
+                async with session.get(f"{url}/metrics") as answer:
+                    assert answer.status == 404
+
+
+@in_loop
+async def test_a_kernel_that_is_not_as_a_kubelet_wants_it_is_refused_where_it_is_to_be_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for flag, value in {
+        "kernel/keys/root_maxbytes": 25_000_000,
+        "kernel/keys/root_maxkeys": 1_000_000,
+        "kernel/panic": 0,
+        "kernel/panic_on_oops": 1,
+        "vm/overcommit_memory": 1,
+        "vm/panic_on_oom": 0,
+    }.items():
+        (tmp_path / "sys" / flag).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "sys" / flag).write_text(f"{value}\n")
+    monkeypatch.setattr(kernel_flags, "SYSCTLS", tmp_path / "sys")
+    async with real_node(tmp_path) as node:
+        await node.stop()
+        node.document["protectKernelDefaults"] = True
+        refused = "invalid kernel flag: kernel/panic, expected value: 10, actual value: 0"
+        with pytest.raises(StartupError, match=refused):
+            await node.start()
+        node.tasks.clear()
 
 
 @in_loop

@@ -25,7 +25,9 @@ from fairlead.agent.cgroups.probes import least_oom_score_adj
 from fairlead.agent.cgroups.usage import CgroupUsage, usage_of
 from fairlead.agent.claims import claim
 from fairlead.agent.eviction import Evictions
+from fairlead.agent.health_port import serve_health
 from fairlead.agent.image_collector import ImageCollector
+from fairlead.agent.kernel_flags import kernel_problem
 from fairlead.agent.kubelet_api.serving import serving_kubelet
 from fairlead.agent.kubelet_port import Serving, serving_of
 from fairlead.agent.lease import Lease
@@ -52,6 +54,7 @@ from fairlead.agent.pods.worker import PodWorker
 from fairlead.agent.reclaiming import Reclaimer
 from fairlead.agent.runtime_choice import Ground, Runtimes
 from fairlead.agent.runtimes.base import RuntimeFailure, State
+from fairlead.agent.settings_table import idle_settings
 from fairlead.agent.static_pods.manifests import Normalise
 from fairlead.agent.static_pods.mirrors import Mirrors
 from fairlead.agent.static_pods.static_pods import FOLDER, StaticPods
@@ -71,6 +74,7 @@ from fairlead.node.cgroups.names import CgroupDriver, CgroupName, kubepods, path
 from fairlead.node.cgroups.qos_tree import class_requests, spared
 from fairlead.node.cgroups.values import CgroupValues
 from fairlead.node.conditions import NodeHealth
+from fairlead.node.configuration.document import document as whole_document
 from fairlead.node.configuration.errors import Stage, StartupError
 from fairlead.node.configuration.load import Configured, configure
 from fairlead.node.declared_features import declared_features
@@ -145,7 +149,11 @@ class NodeAgent:
         self._configured = _configured(settings, self._cgroups.hierarchies.version)
         config = self._configured.configuration
         self._identity = replace(
-            identity, provider_id=config.provider_id, is_attached_to=config.enable_controller_attach_detach
+            identity,
+            provider_id=config.provider_id,
+            is_attached_to=config.enable_controller_attach_detach,
+            is_registering=identity.is_registering and config.register_node,
+            taints=identity.taints or config.register_with_taints,
         )
         self._plan = node_plan(
             self._configured, self._machine, self._missing_cgroups(), self._memory_used(self._kubepods)
@@ -160,7 +168,7 @@ class NodeAgent:
         self._network, self._root = networking(config), root
         self._network_failure = self._adopting_failure = ""
         self._least_oom_score_adj = least
-        self._keepers, self._document = keepers, settings.document
+        self._keepers = keepers
         self._serving = serving_of(config, identity.ip)
         self._look = asyncio.Event()
         self._pressures: Callable[[], Sequence[str]] = tuple
@@ -216,6 +224,7 @@ class NodeAgent:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._recorder.run(), name="events")
+                group.create_task(serve_health(config), name="health")
                 is_adopted = await self._adopt()
                 known = group.create_task(self._be_known(group, node, nodes), name="registration")
                 while not is_adopted:
@@ -235,7 +244,8 @@ class NodeAgent:
                 group.create_task(images.run(rare), name="unused images")
                 await known
                 if self._serving is not None:
-                    streams = RealPodStreams(worker, place, self._document, self._measured, evictions.counts)
+                    shown = whole_document(self._configured.configuration)
+                    streams = RealPodStreams(worker, place, shown, self._measured, evictions.counts)
                     group.create_task(self._serve(self._serving, streams))
                 await nodes.synced()
                 await services.synced()
@@ -444,10 +454,12 @@ def _configured(settings: AgentSettings, cgroup_version: int) -> Configured:
         raise StartupError(Stage.START, problem)
     if configured.configuration.static_pod_url:
         raise StartupError(Stage.START, "staticPodURL is not supported by this agent; say staticPodPath")
+    if configured.configuration.protect_kernel_defaults and (problem := kernel_problem()):
+        raise StartupError(Stage.START, problem)
     if problem := pattern_problem(configured.configuration.allowed_unsafe_sysctls):
         raise StartupError(Stage.START, problem)
     if not configured.configuration.cgroups_per_qos:
         raise StartupError(Stage.START, "cgroupsPerQOS false is not supported by this agent; leave it out")
-    for warning in configured.warnings:
+    for warning in (*configured.warnings, *idle_settings(configured.configuration)):
         log.warning("%s", warning)
     return configured

@@ -41,9 +41,8 @@ from fairlead.runtime.workqueue import WorkQueue
 
 #: How many pods are worked on at once.
 WORKERS: Final = 16
-#: How soon a source that a pod waits for is looked for again, and how old what came from the API may be.
+#: How soon a source that a pod waits for is looked for again.
 SOURCES_AGAIN_SECONDS: Final = 5.0
-REFRESH_SECONDS: Final = 60.0
 
 log = logging.getLogger(__name__)
 
@@ -315,8 +314,9 @@ class PodWorker:
             self._retry_resizes()
 
     async def _refresh(self) -> None:
+        """What came from the API is never older."""
         while True:
-            await asyncio.sleep(REFRESH_SECONDS)
+            await asyncio.sleep(self._place.configured.configuration.sync_frequency)
             self._retry_resizes()
             sources = self._place.sources.for_a_round()
             async for uid in in_turns(list(self._admitted)):
