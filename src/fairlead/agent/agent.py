@@ -58,6 +58,7 @@ from fairlead.agent.settings_table import idle_settings
 from fairlead.agent.static_pods.manifests import Normalise
 from fairlead.agent.static_pods.mirrors import Mirrors
 from fairlead.agent.static_pods.static_pods import FOLDER, StaticPods
+from fairlead.agent.system_oom import watch_system_oom
 from fairlead.agent.volumes.claimed import Claims
 from fairlead.api.builtin import NODES, PODS, SERVICES
 from fairlead.api.nodes import Node
@@ -225,6 +226,7 @@ class NodeAgent:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._recorder.run(), name="events")
                 group.create_task(serve_health(config), name="health")
+                group.create_task(watch_system_oom(self._within, node.tell), name="the kernel's log")
                 is_adopted = await self._adopt()
                 known = group.create_task(self._be_known(group, node, nodes), name="registration")
                 while not is_adopted:

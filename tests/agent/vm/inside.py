@@ -221,6 +221,8 @@ def test_short_of_memory_the_machine_kills_who_is_furthest_above_its_request(mac
     assert (ended["reason"], ended["exitCode"]) == ("OOMKilled", 137)
     others = [machine.do(machine.node.pod(name)) for name in ("below", "idle", "sure")]
     assert [state(pod)["restartCount"] for pod in others] == [0, 0, 0]
+    told = machine.do(machine.node.told_of_node("SystemOOM", SECONDS))
+    assert any(message.startswith("System OOM encountered, victim process: ") for message in told)
     machine.remove(*pods)
 
 
