@@ -9,6 +9,7 @@ import aiohttp
 import pytest
 
 from fairlead.agent import kernel_flags, machine
+from fairlead.agent.cgroups.hierarchies import hierarchies
 from fairlead.api.builtin import NODES
 from fairlead.api.errors import NotFound
 from fairlead.api.objects import Obj
@@ -113,6 +114,19 @@ async def test_a_kernel_that_is_not_as_a_kubelet_wants_it_is_refused_where_it_is
         with pytest.raises(StartupError, match=refused):
             await node.start()
         node.tasks.clear()
+
+
+@in_loop
+async def test_a_node_tells_that_its_machine_was_rebooted_and_has_old_cgroups(tmp_path: Path) -> None:
+    async with real_node(tmp_path) as node:
+        boot = (await _node(node))["status"]["nodeInfo"]["bootID"]
+        if hierarchies().version == 1:
+            (told,) = await node.told_of_node("CgroupV1")
+            assert told == "cgroup v1 support is unsupported and will be removed in a future release"
+        await node.stop()
+        await node.api.patch(NODES, NODE, "", {"status": {"nodeInfo": {"bootID": "before"}}}, subresource="status")
+        await node.start()
+        assert await node.told_of_node("Rebooted") == [f"Node {NODE} has been rebooted, boot id: {boot}"]
 
 
 @in_loop

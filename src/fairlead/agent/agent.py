@@ -104,6 +104,9 @@ _NETWORK_NOT_READY: Final = (
     "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:"
 )
 _STARTING: Final = NodeEvent("Normal", "Starting", "Starting kubelet.")
+_CGROUP_V1: Final = NodeEvent(
+    "Warning", "CgroupV1", "cgroup v1 support is unsupported and will be removed in a future release"
+)
 
 log = logging.getLogger(__name__)
 
@@ -276,7 +279,8 @@ class NodeAgent:
         """Register the node; from then on its lease and its status are kept up to date."""
         await node.register()
         self.registered.set()
-        node.tell(_STARTING, *self._plan.events)
+        is_old = self._configured.cgroup_version == 1
+        node.tell(_STARTING, *([_CGROUP_V1] if is_old else []), *self._plan.events)
         group.create_task(nodes.run(), name="own node")
         config = self._configured.configuration
         lease = Lease(self._api, self._identity.name, node.uid, config.node_lease_duration_seconds)

@@ -18,7 +18,7 @@ from fairlead.agent.runtimes.base import HandlerFeatures, Runtime
 from fairlead.api.builtin import NODES
 from fairlead.api.encoded import encoded
 from fairlead.api.errors import AlreadyExists, ApiError
-from fairlead.api.event_types import NORMAL
+from fairlead.api.event_types import NORMAL, WARNING
 from fairlead.api.meta import Object, Versioned
 from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
@@ -183,8 +183,12 @@ class NodeObject:
                 await self._api.patch(NODES, name, "", {"metadata": metadata})
         found = await self._api.get(NODES, name)
         self.uid = found.view(Object).metadata.uid
-        self._conditions = (found.obj().get("status") or {}).get("conditions") or []
+        status = found.obj().get("status") or {}
+        self._conditions = status.get("conditions") or []
+        before, boot = (status.get("nodeInfo") or {}).get("bootID"), self._info["bootID"]
         await self._write(self._status(self._health()))
+        if before and before != boot:
+            self.tell(NodeEvent(WARNING, "Rebooted", f"Node {name} has been rebooted, boot id: {boot}"))
 
     def _described(self) -> Obj:
         identity = self._identity
