@@ -180,6 +180,9 @@ class LocalPods:
     def evictions(self) -> Mapping[str, int]:
         return {"memory.available": 2}
 
+    def metrics(self) -> Iterable[Family]:
+        return ()
+
     def probe_metrics(self) -> Iterable[Family]:
         return ()
 

@@ -155,6 +155,11 @@ def test_a_cluster_whose_node_is_this_machine(ground: Ground, kubectl_path: Path
         probes = kubectl("get", "--raw", f"/api/v1/nodes/{name}/proxy/metrics/probes")
         assert 'prober_probe_total{container="c",namespace="default",pod="web",' in probes
         assert 'prober_probe_duration_seconds_count{container="c",namespace="default",pod="web",' in probes
+        counted = kubectl("get", "--raw", f"/api/v1/nodes/{name}/proxy/metrics").splitlines()
+        assert 'kubelet_started_containers_total{container_type="container"} 2' in counted
+        assert 'kubelet_started_containers_total{container_type="ephemeral_container"} 1' in counted
+        assert {"kubelet_started_pods_total 2", 'kubelet_desired_pods{static="false"} 2'} <= set(counted)
+        assert any(f"kubelet_pod_start_duration_seconds_count {seen}" in counted for seen in (1, 2))  # one is quick
         configuration = kubectl("get", "--raw", f"/api/v1/nodes/{name}/proxy/configz")
         assert '"maxPods":110' in configuration and f'"cgroupRoot":"{ground.cgroup}"' in configuration
         row = kubectl("top", "node", name, "--no-headers").split()

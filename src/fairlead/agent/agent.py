@@ -45,6 +45,7 @@ from fairlead.agent.pods.log_rotation import LogRotation
 from fairlead.agent.pods.node_pods import NodePods
 from fairlead.agent.pods.place import PODS as POD_FOLDERS
 from fairlead.agent.pods.place import Place
+from fairlead.agent.pods.pod_metrics import PodMetrics
 from fairlead.agent.pods.pull_records import PullRecords
 from fairlead.agent.pods.pulls import Pulls
 from fairlead.agent.pods.sources import Sources
@@ -370,6 +371,7 @@ class NodeAgent:
             services=lambda: services,
             users=UserRanges(self._root / POD_FOLDERS, config.max_pods, ids_per_pod(config)),
             events=PodEvents(self._recorder, config.event_record_qps, config.event_burst),
+            metrics=PodMetrics(),
             configured=self._configured,
             host=self._container_host(),
             has_apparmor=apparmor.is_enabled(),

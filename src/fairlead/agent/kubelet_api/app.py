@@ -61,7 +61,7 @@ class KubeletApi:
     def __init__(self, pods: PodStreams, access: KubeletAccess, *, has_debugging: bool = True) -> None:
         self._pods, self._access = pods, access
         self._open: set[asyncio.Task[None]] = set()
-        #: What `/metrics` shows; the agent adds its own.
+        #: What `/metrics` shows besides what is known of pods.
         self.metrics = MetricsRegistry()
         self._requests = Counter("kubelet_http_requests_total", "HTTP requests since the start.", *_LABELS)
         self._inflight = Gauge("kubelet_http_inflight_requests", "HTTP requests under way.", *_LABELS)
@@ -200,7 +200,7 @@ class KubeletApi:
             raise Failed(500, str(error)) from error
         if path == "metrics":  # of the node as far as it was measured, and of this process
             of_node = b"" if measured is None else kubelet_metrics.exposition(measured, self._pods.evictions())
-            return Reply(of_node + await exposition(self.metrics), media_type=MEDIA_TYPE)
+            return Reply(of_node + await exposition([*self.metrics, *self._pods.metrics()]), media_type=MEDIA_TYPE)
         if measured is None:
             return Reply(b"nothing has been measured yet\n", 503)
         return endpoints.answer(path, asked.query, measured, self._pods.configuration())

@@ -80,6 +80,10 @@ class PodStreams(Protocol):
         """How many pods the node has evicted since the agent started, by signal."""
         ...
 
+    def metrics(self) -> Iterable[Family]:
+        """What is counted of the pods here."""
+        ...
+
     def probe_metrics(self) -> Iterable[Family]:
         """What the probes of the pods here came to."""
         ...

@@ -51,7 +51,7 @@ from fairlead.node.container_runtime import Start
 from fairlead.node.container_sync import DEFAULT_GRACE_SECONDS, Note, field_path
 from fairlead.node.containers import container_id
 from fairlead.node.resize import Allocated, with_allocation
-from fairlead.runtime.clock import now
+from fairlead.runtime.clock import monotonic, now
 
 #: How long until what failed is tried again.
 AGAIN_SECONDS: Final = 10.0
@@ -72,6 +72,7 @@ class RealPod:
         self._wake, self._handler = wake, ""
         self._probes: dict[str, Probes] = {}
         self.probe_answers = ProbeAnswers()
+        self._seen_at = monotonic()
         self._stopping: dict[str, Stopping] = {}
         self._volumes = PodVolumes(place.folder(pod.metadata.uid), self._most_memory)
 
@@ -80,10 +81,23 @@ class RealPod:
         """Whether it has ended, as was reported: what the API server tells of that may not have come back yet."""
         return self.pod.is_finished or (self.manifest.get("status") or {}).get("phase") in FINISHED
 
+    def reported(self, manifest: Obj) -> None:
+        """The API server shows that of it now."""
+        before, phase = (((each.get("status") or {}).get("phase")) for each in (self.manifest, manifest))
+        if phase == "Running" and before == "Pending":
+            self.place.metrics.runs(monotonic() - self._seen_at)
+        self.manifest = manifest
+
     # -- what all containers share
 
     async def make_sandbox(self) -> bool:
         """The cgroup, the namespaces and the network; an event tells what failed, and it is tried again."""
+        began = monotonic()
+        is_made = await self._make_sandbox()
+        self.place.metrics.sandbox(self._handler, monotonic() - began, is_made=is_made)
+        return is_made
+
+    async def _make_sandbox(self) -> bool:
         place, meta, spec = self.place, self.pod.metadata, self.manifest["spec"]
         security = spec.get("securityContext") or {}
         try:
@@ -181,6 +195,11 @@ class RealPod:
 
     async def start(self, container: Container, attempt: int, image: Image, *, is_init: bool) -> Start:
         """Make and start the container, and wait for its hook."""
+        start = await self._start(container, attempt, image, is_init=is_init)
+        self.place.metrics.container(container, start.problem, is_init=is_init)
+        return start
+
+    async def _start(self, container: Container, attempt: int, image: Image, *, is_init: bool) -> Start:
         runtime, whole = self.place.runtime, self.container(container.name)
         id_ = self._run_of(container.name, attempt)
         try:

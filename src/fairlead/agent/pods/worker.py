@@ -113,6 +113,9 @@ class PodWorker:
         """Those that are looked after."""
         return list(self._real.values())
 
+    def is_static(self, real: RealPod) -> bool:
+        return self._pods.is_static(real.pod)
+
     def real_pod(self, uid: str) -> RealPod | None:
         return self._real.get(uid)
 
@@ -228,6 +231,7 @@ class PodWorker:
         )
         if (refusal := admission.refusal) is not None:
             self._place.events.tell(pod, [Note(WARNING, refusal.reason, refusal.message)])
+            self._place.metrics.refused(refusal.reason)
             await self._report(pod, run, real, refusal.status() | {"startTime": timestamp()})
             return True
         if admission.preempted:
@@ -272,7 +276,7 @@ class PodWorker:
         return PodAddresses(self._place.node_ip, own)
 
     async def _report(self, pod: Pod, run: PodRun, real: RealPod, status: Obj) -> None:
-        real.manifest = await self._pods.report(pod, status)
+        real.reported(await self._pods.report(pod, status))
         run.reported_version = real.manifest["metadata"]["resourceVersion"]
 
     # -- the end
