@@ -26,5 +26,6 @@ def test_a_node_with_cgroup_v2(tmp_path: Path) -> None:
     command += ["--color=no", str(own)]
     env = {"PATH": f"/usr/sbin:/sbin:{os.environ['PATH']}", "HOME": "/run", "TMPDIR": "/run"}
     plain = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONDONTWRITEBYTECODE": "1"}  # plugins take longer than tests
+    plain |= {"PYTHONPATH": os.pathsep.join(sys.path)}  # the sources that are tested here
     ended = run_inside(command, tmp_path, memory_mib=1024, cpus=3, seconds=_LONGEST_SECONDS, env=env | plain)
     assert ended.code == 0, ended.output
