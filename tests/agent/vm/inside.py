@@ -193,6 +193,7 @@ def test_pods_are_measured(machine: Machine) -> None:
     found = machine.do(machine.node.measured(is_full, SECONDS))
     assert found.memory.working_set >= 20 * MIB
     (pod,) = found.pods
+    assert (pod.pressures is not None) == Path("/sys/fs/cgroup/cpu.pressure").exists()
     assert pod.processes >= 3 and pod.cpu.usage_core_nano_seconds > 0
     assert pod.containers[0].memory.rss >= 18 * MIB
     machine.remove("measured")
