@@ -8,15 +8,14 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from fairlead.agent import kernel_flags, machine
+from fairlead.agent import kernel_flags, machine, node_object
 from fairlead.agent.cgroups.hierarchies import hierarchies
 from fairlead.api.builtin import NODES
-from fairlead.api.errors import NotFound
 from fairlead.api.objects import Obj
 from fairlead.node.configuration.errors import StartupError
 from fairlead.runtime.http.listener import bind
 from tests.agent.folder_images import FolderImage
-from tests.agent.machine import in_loop, real_containers
+from tests.agent.machine import in_loop, real_containers, until
 from tests.agent.oci_node import NODE, RealNode, real_node
 from tests.agent.runtime_place import IMAGE
 
@@ -61,14 +60,22 @@ async def test_a_node_is_known_to_its_provider_and_to_the_controller_of_volumes(
 
 
 @in_loop
-async def test_a_node_that_does_not_register_itself_waits_and_one_that_does_has_its_taints(tmp_path: Path) -> None:
+async def test_a_node_that_does_not_register_itself_waits_for_whoever_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(node_object, "RETRY_SECONDS", 0.1)
+    async with real_node(tmp_path, {"registerNode": False}) as node:
+        await until(lambda: f"there is no node {NODE} yet" in caplog.text)
+        await node.api.create(NODES, {"metadata": {"name": NODE, "labels": {"made-by": "somebody"}}})
+        shown = await _node(node)
+        assert shown["metadata"]["labels"]["made-by"] == "somebody"
+        assert int(shown["status"]["capacity"]["pods"]) == 110
+
+
+@in_loop
+async def test_a_node_begins_with_the_taints_of_its_configuration(tmp_path: Path) -> None:
     taint = {"key": "pool", "value": "gpu", "effect": "NoSchedule"}
-    async with real_node(tmp_path, {"registerWithTaints": [taint], "registerNode": False}) as node:
-        with pytest.raises(NotFound):
-            await node.api.get(NODES, NODE)
-        await node.stop()
-        node.document["registerNode"] = True
-        await node.start()
+    async with real_node(tmp_path, {"registerWithTaints": [taint]}) as node:
         assert taint in (await _node(node))["spec"]["taints"]
 
 

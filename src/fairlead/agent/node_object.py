@@ -17,7 +17,7 @@ from fairlead.agent.machine import architecture, node_info
 from fairlead.agent.runtimes.base import HandlerFeatures, Runtime
 from fairlead.api.builtin import NODES
 from fairlead.api.encoded import encoded
-from fairlead.api.errors import AlreadyExists, ApiError
+from fairlead.api.errors import AlreadyExists, ApiError, NotFound
 from fairlead.api.event_types import NORMAL, WARNING
 from fairlead.api.meta import Object, Versioned
 from fairlead.api.nodes import Node
@@ -32,7 +32,7 @@ from fairlead.node.plan import NodeEvent
 from fairlead.runtime.clock import monotonic, timestamp
 
 _HOSTNAME: Final = "kubernetes.io/hostname"
-_RETRY_SECONDS: Final = 5.0
+RETRY_SECONDS: Final = 5.0
 #: Of one image.
 _MOST_NAMES: Final = 5
 #: Who mounts volumes that have to be attached is a controller's to say, not the node's.
@@ -104,7 +104,9 @@ class NodeObject:
                 return
             except OSError as error:
                 log.warning("the API server cannot be reached, trying again: %s", error)
-                await asyncio.sleep(_RETRY_SECONDS)
+            except NotFound:  # who makes the node has not come to it yet
+                log.warning("there is no node %s yet, waiting for whoever makes it", self._identity.name)
+            await asyncio.sleep(RETRY_SECONDS)
 
     def initial(self) -> Node:
         """As it registers itself: what static pods are admitted by while no API server can be asked."""
