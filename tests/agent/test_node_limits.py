@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from fairlead.agent import agent as agents
@@ -142,6 +143,22 @@ async def test_the_agent_is_measured_in_the_cgroup_that_is_named(tmp_path: Path)
             await node.until("p", is_running)
             wanted = {"kubelet", "runtime", "pods"}
             await node.measured(lambda now: {each.name for each in now.system_containers} == wanted)
+
+
+@in_loop
+async def test_where_the_kernel_counts_no_swap_nothing_is_said_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A runtime that is to write a file which is not there starts no container."""
+    read = Cgroups.read
+    without = ("memory.memsw.limit_in_bytes", "memory.swap.max")
+    monkeypatch.setattr(Cgroups, "read", lambda own, path, file: None if file in without else read(own, path, file))
+    async with real_node(tmp_path) as node:
+        await node.create(manifest("web", "sleep", "1000", resources={"limits": {"memory": "64Mi"}}))
+        await node.until("web", is_running)
+        (bundle,) = node.root.glob("containers/*/config.json")
+        resources = msgspec.json.decode(bundle.read_bytes())["linux"]["resources"]
+        assert "swap" not in resources["memory"] and not resources.get("unified", {}).keys() & set(without)
 
 
 @in_loop

@@ -104,6 +104,8 @@ KEEPERS: Final = "fairlead-conmon"
 _NETWORK_NOT_READY: Final = (
     "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:"
 )
+#: Whether the kernel counts swap; it can be built or told not to.
+_SWAP_FILES: Final = {1: "memory.memsw.limit_in_bytes", 2: "memory.swap.max"}
 _STARTING: Final = NodeEvent("Normal", "Starting", "Starting kubelet.")
 _CGROUP_V1: Final = NodeEvent(
     "Warning", "CgroupV1", "cgroup v1 support is unsupported and will be removed in a future release"
@@ -385,6 +387,7 @@ class NodeAgent:
         return ContainerHost(
             self._machine.memory_bytes,
             version,
+            has_swap_controller=self._cgroups.read(self._kubepods, _SWAP_FILES[version]) is not None,
             swap_capacity=swap_bytes(),
             is_single_process_oom_kill=config.is_single_process_oom_kill(version),
             allocatable_memory=all_pods(self._machine, config, reservations, in_full=False)["memory"].units,
