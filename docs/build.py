@@ -1,4 +1,4 @@
-"""Generates reference.md and pod-fields.md, and crds.yaml and rbac.yaml of deploy/arbitrator: `python -m docs.build`.
+"""Generates reference.md, pod-fields.md, kubelet-settings.md, two files of deploy/arbitrator: `python -m docs.build`.
 
 A test fails when a file is out of date.
 """
@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 import yaml
 
+from docs.kubelet_settings import settings_page
 from docs.pod_fields import page
 from fairlead.api.builtin import RESOURCES
 from fairlead.arbitrator.definitions import definitions
@@ -20,6 +21,7 @@ from fairlead.server.admission.chain import OFF_BY_DEFAULT, PLUGINS
 
 REFERENCE = Path(__file__).parent / "reference.md"
 POD_FIELDS = Path(__file__).parent / "pod-fields.md"
+KUBELET_SETTINGS = Path(__file__).parent / "kubelet-settings.md"
 _DEPLOY = Path(__file__).parents[1] / "deploy" / "arbitrator"
 CRDS, RIGHTS = _DEPLOY / "crds.yaml", _DEPLOY / "rbac.yaml"
 _EMPTY = '""'
@@ -147,5 +149,6 @@ def _head(kind: str, *, is_namespaced: bool) -> list[str]:
 if __name__ == "__main__":
     REFERENCE.write_text(reference())
     POD_FIELDS.write_text(page())
+    KUBELET_SETTINGS.write_text(settings_page())
     CRDS.write_text(crds())
     RIGHTS.write_text(rights())

@@ -19,6 +19,7 @@ from fairlead.agent.processes import Input, exit_code
 from fairlead.api.encoded import Encoded, encoded
 from fairlead.api.objects import Obj
 from fairlead.node.stats.measurements import NodeMeasurements, PodMeasurements
+from fairlead.runtime.metrics import Family
 from fairlead.runtime.streaming.duplex import EndingSink, Inbox, Source
 from fairlead.runtime.streaming.remote_command import Size, Wanted
 from tests import measured_nodes
@@ -178,6 +179,12 @@ class LocalPods:
 
     def evictions(self) -> Mapping[str, int]:
         return {"memory.available": 2}
+
+    def metrics(self) -> Iterable[Family]:
+        return ()
+
+    def probe_metrics(self) -> Iterable[Family]:
+        return ()
 
     def configuration(self) -> Obj:
         return {"kind": "KubeletConfiguration", "apiVersion": "kubelet.config.k8s.io/v1beta1"}

@@ -63,8 +63,13 @@ def root_file_system(folder: Path) -> Path:
 
 
 #: What keeps the disk and the memory of the machine that runs the tests out of them: nobody is evicted for a shortage,
-#: nor an image removed.
-NO_RECLAIM: dict[str, Any] = {"evictionHard": {"memory.available": "0%"}, "imageGCHighThresholdPercent": 100}
+#: nor an image removed; it may have swap, and a kubelet of its own.
+NO_RECLAIM: dict[str, Any] = {
+    "evictionHard": {"memory.available": "0%"},
+    "imageGCHighThresholdPercent": 100,
+    "failSwapOn": False,
+    "healthzPort": 0,
+}
 
 
 def write_configuration(path: Path, cgroup: str) -> None:

@@ -173,6 +173,16 @@ class RealNode:
             while (reason, message) not in await self.events(name):  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
 
+    async def told_of_node(self, reason: str, seconds: float = 20.0) -> list[str]:
+        """The messages of events of the node with that reason, once there are any."""
+        async with asyncio.timeout(seconds):
+            while True:
+                events = [event.obj() for event in (await self.api.list(EVENTS, "default")).items]
+                of_node = [each for each in events if each["involvedObject"]["name"] == NODE]
+                if found := [each["message"] for each in of_node if each["reason"] == reason]:
+                    return found
+                await asyncio.sleep(0.05)
+
     async def reasons(self, name: str, is_so: Callable[[list[str]], bool], seconds: float = 20.0) -> list[str]:
         """Why events were told of the pod, in their order, once it is so: they come a little later than its status."""
         async with asyncio.timeout(seconds):

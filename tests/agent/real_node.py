@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fairlead.agent.kubelet_api.rules import ServingRules
 from fairlead.agent.kubelet_api.serving import serving_kubelet
 from fairlead.api.builtin import NODES, PODS, SERVICE_ACCOUNTS
 from fairlead.api.objects import Obj
@@ -94,7 +95,7 @@ class RealNode:
 
 
 @asynccontextmanager
-async def real_node(folder: Path, **settings: Any) -> AsyncIterator[RealNode]:
+async def real_node(folder: Path, rules: ServingRules = ServingRules(), **settings: Any) -> AsyncIterator[RealNode]:
     wanted = Settings(data_dir=folder / "data", port=0, components=frozenset({"api"}), **settings)
     async with cluster(wanted) as running:
         assert running.authority is not None
@@ -108,7 +109,7 @@ async def real_node(folder: Path, **settings: Any) -> AsyncIterator[RealNode]:
         as_node = running.registry.as_user(node_user(NODE))
         ca = running.authority.certificate_pem
         node = RealNode(running, pods, port, folder)
-        async with serving_kubelet(sock, NODE, pods, as_node, identity, ca):
+        async with serving_kubelet(sock, NODE, pods, as_node, identity, ca, rules):
             try:
                 yield node
             finally:

@@ -16,6 +16,7 @@ import pytest
 from fairlead.agent.certificates.kept import KeptCertificate
 from fairlead.agent.pods import log_rotation
 from fairlead.agent.pods.log_rotation import LogRotation
+from fairlead.agent.pods.probe_metrics import ProbeAnswers
 from fairlead.agent.pods.probing import Probes
 from fairlead.agent.runtimes.base import State
 from fairlead.api.objects import Obj
@@ -53,7 +54,7 @@ def test_a_probe_of_what_started_before_the_clock_was_set_back_is_asked_in_time(
     async def main() -> None:
         container = {"name": "c", "readinessProbe": {"tcpSocket": {"port": 1}, "initialDelaySeconds": 5}}
         began, changed = monotonic(), asyncio.Event()
-        probes = Probes(container, cast(Any, _Well()), now() + 8 * HOUR, changed.set, lambda _: None)
+        probes = Probes(container, cast(Any, _Well()), now() + 8 * HOUR, changed.set, lambda _: None, ProbeAnswers())
         await changed.wait()
         assert probes.result.is_ready and monotonic() - began <= 10
         probes.stop()

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import ssl
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
 
+from fairlead.agent.kubelet_api.rules import ServingRules
 from fairlead.api.builtin import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, SERVICE_ACCOUNTS
 from fairlead.api.objects import Obj
 from fairlead.api.users import User
 from fairlead.client.tls import show, trusting
+from fairlead.node.configuration.load import configure
 from fairlead.runtime.authority import Authority
 from fairlead.runtime.identity import Identity
 from fairlead.runtime.loops import run
@@ -130,11 +133,7 @@ def test_reading_does_not_run_commands(tmp_path: Path) -> None:
 def test_a_token_that_the_api_server_knows_lets_in(tmp_path: Path) -> None:
     async def main() -> None:
         async with real_node(tmp_path) as node:
-            request: Obj = {"spec": {"audiences": []}}
-            made = await node.cluster.api.create(
-                SERVICE_ACCOUNTS, request, "default", name="default", subresource="token"
-            )
-            token = made.obj()["status"]["token"]
+            token = await _token(node)
             assert (await ask(node, "metrics/resource", token=token))[0] == 403
             await allow(node, "system:serviceaccount:default:default", "stats")
             assert (await ask(node, "stats/summary", token=token))[0] == 200
@@ -156,9 +155,82 @@ def test_what_is_measured_is_shown(tmp_path: Path) -> None:
             assert "\nkubelet_running_pods " in shown and "\nprocess_open_fds " in shown
             assert '"kind":"PodList"' in (await ask(node, "runningpods/", admin))[1].replace(" ", "")
             text = (await ask(node, "metrics", admin))[1]
-            assert 'kubelet_http_requests_total{method="GET",path="stats",server_type="readwrite"} 1' in text
+            labels = 'long_running="false",method="GET",path="metrics/resource",server_type="readwrite"'
+            assert f"kubelet_http_requests_total{{{labels}}} 1\n" in text
+            assert f"kubelet_http_requests_duration_seconds_count{{{labels}}} 1\n" in text
             assert "KubeletConfiguration" in (await ask(node, "configz", admin))[1]
             assert (await ask(node, "pods", admin, method="POST"))[0] == 405
             assert (await ask(node, "no/such/path", admin))[0] == 404
 
     run(main())
+
+
+def test_who_shows_nothing_may_be_somebody_and_may_be_allowed_everything(tmp_path: Path) -> None:
+    async def main() -> None:
+        anonymous = {"anonymous": {"enabled": True}, "webhook": {"enabled": False}}
+        async with real_node(tmp_path / "asked", _rules(authentication=anonymous)) as node:
+            forbidden = "Forbidden (user=system:anonymous, verb=get, resource=nodes, subresource(s)=[stats])\n"
+            assert await ask(node, "stats/summary") == (403, forbidden)
+            token = await _token(node)
+            assert await ask(node, "stats/summary", token=token) == (403, forbidden)  # nobody asks whose it is
+        always = _rules(authentication=anonymous, authorization={"mode": "AlwaysAllow"})
+        async with real_node(tmp_path / "always", always) as node:
+            assert (await ask(node, "stats/summary"))[0] == 200
+
+    run(main())
+
+
+def test_what_a_token_may_is_kept_as_long_as_is_said(tmp_path: Path) -> None:
+    async def main() -> None:
+        rules = _rules(authorization={"webhook": {"cacheUnauthorizedTTL": "1ns"}})
+        async with real_node(tmp_path, rules) as node:
+            user = node.authority.identify(User("late"))
+            assert (await ask(node, "stats/summary", user))[0] == 403
+            await allow(node, "late", "stats")
+            assert (await ask(node, "stats/summary", user))[0] == 200
+
+    run(main())
+
+
+def test_without_debugging_nobody_reads_logs_and_runs_commands(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with real_node(tmp_path, _rules(enableDebuggingHandlers=False)) as node:
+            await node.start("p", {"name": "main"})
+            admin = node.authority.identify(User("admin", ("system:masters",)))
+            for path in ("containerLogs/default/p/main", "exec/default/p/main?command=true", "runningpods/", "logs/"):
+                assert await ask(node, path, admin) == (405, "Debug endpoints are disabled.\n"), path
+            assert (await ask(node, "configz", admin))[0] == 404
+            assert (await ask(node, "pods", admin))[0] == (await ask(node, "metrics", admin))[0] == 200
+
+    run(main())
+
+
+def test_versions_and_suites_of_tls_are_those_that_are_wanted(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with real_node(tmp_path, _rules(tlsMinVersion="VersionTLS13")) as node:
+            client = context(node)
+            client.maximum_version = ssl.TLSVersion.TLSv1_2
+            with pytest.raises(aiohttp.ClientError):
+                async with aiohttp.ClientSession() as session:
+                    await session.get(f"https://127.0.0.1:{node.kubelet_port}/healthz", ssl=client)
+            assert await ask(node, "healthz") == (401, "Unauthorized")
+
+    run(main())
+    wanted = ["TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", "TLS_AES_128_GCM_SHA256"]
+    assert _rules(tlsCipherSuites=wanted).tls_suites == "ECDHE-ECDSA-AES256-GCM-SHA384"
+    assert _rules(tlsCipherSuites=wanted[1:]).least_tls == ssl.TLSVersion.TLSv1_3
+    with pytest.raises(ValueError, match="Cipher suite TLS_NO not supported or doesn't exist"):
+        _rules(tlsCipherSuites=["TLS_NO"])
+    with pytest.raises(ValueError, match="unknown tls version"):
+        _rules(tlsMinVersion="1.3")
+
+
+async def _token(node: RealNode) -> str:
+    request: Obj = {"spec": {"audiences": []}}
+    made = await node.cluster.api.create(SERVICE_ACCOUNTS, request, "default", name="default", subresource="token")
+    return str(made.obj()["status"]["token"])
+
+
+def _rules(**fields: Any) -> ServingRules:
+    kind = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
+    return ServingRules.of(configure({**kind, **fields}).configuration)

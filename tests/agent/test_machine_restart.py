@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -38,7 +39,11 @@ def _go_down(node: RealNode) -> None:
             path.unlink()
     linux.unmount_below(node.root)
     for cgroup in cgroups.children(node.cgroup):
-        assert cgroups.remove(f"{node.cgroup}/{cgroup}")
+        for _ in range(500):  # what was killed takes a moment on a busy machine
+            if cgroups.remove(f"{node.cgroup}/{cgroup}"):
+                break
+            time.sleep(0.02)
+        assert not cgroups.exists(f"{node.cgroup}/{cgroup}")
     if daemon is not None:
         linux.unmount_below(daemon.folder)
         shutil.rmtree(daemon.folder / "state")

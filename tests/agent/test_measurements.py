@@ -14,10 +14,12 @@ from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.measuring.disks import disks
 from fairlead.agent.measuring.folders import Folders, disk_usage
 from fairlead.agent.measuring.network import parsed
+from fairlead.agent.measuring.pressures import pressures
 from fairlead.agent.measuring.rates import Rates
 from fairlead.node.stats.endpoints import answer
-from fairlead.node.stats.measurements import ContainerMeasurements, InterfaceMeasurements, NodeMeasurements
+from fairlead.node.stats.measurements import ContainerMeasurements, InterfaceMeasurements, NodeMeasurements, Waiting
 from fairlead.runtime.loops import run_virtual
+from tests import measured_nodes
 from tests.agent.containerd import with_containerd
 from tests.agent.machine import in_loop, real_containers
 from tests.agent.oci_node import is_running, manifest, real_node, state
@@ -141,6 +143,31 @@ def test_what_went_to_disks_is_told_of_each(tmp_path: Path, version: int) -> Non
     assert (found.major, found.minor) == (8, 0)
     assert (found.read_bytes, found.written_bytes, found.reads, found.writes) == (4096, 8192, 1, 2)
     assert disks(cgroups, "/gone") == ()
+
+
+def test_what_processes_wait_for_is_told_of_version_2(tmp_path: Path) -> None:
+    """As the kernel writes it."""
+    folder = tmp_path / "pod"
+    folder.mkdir()
+    for resource, micros in (("cpu", 1_500_000), ("memory", 20), ("io", 30)):
+        lines = [f"{kind} avg10=1.25 avg60=0.50 avg300=0.00 total={micros}" for kind in ("some", "full")]
+        (folder / f"{resource}.pressure").write_text("\n".join(lines[: 1 if resource == "cpu" else 2]) + "\n")
+    roots = dict.fromkeys(("cpu", "memory", "io"), tmp_path)
+    cgroups = Cgroups(Hierarchies(2, roots))
+    found = pressures(cgroups, "/pod")
+    assert found is not None and pressures(cgroups, "/gone") is None
+    assert pressures(Cgroups(Hierarchies(1, roots)), "/pod") is None
+    waits = Waiting(1_500_000, 1.25, 0.5, 0.0)
+    assert (found.cpu.some, found.cpu.full, found.memory.full.total_micros) == (waits, Waiting(), 20)
+    node = msgspec.structs.replace(measured_nodes.node("n"), pressures=found)
+    shown = msgspec.json.decode(answer("stats/summary", {}, node).body)["node"]
+    assert shown["cpu"]["psi"]["some"] == {"total": 1_500_000, "avg10": 1.25, "avg60": 0.5, "avg300": 0}
+    assert shown["memory"]["psi"]["full"]["total"] == 20 and shown["io"]["psi"]["some"]["total"] == 30
+    lines = answer("metrics/cadvisor", {}, node).body.decode().splitlines()
+    (waited,) = (line for line in lines if line.startswith("container_pressure_cpu_waiting_seconds_total{"))
+    assert 'id="/"' in waited and " 1.5 " in waited
+    without = answer("stats/summary", {}, measured_nodes.node("n")).body
+    assert b"psi" not in without and b'"io"' not in without
 
 
 def test_files_count_once_and_links_lead_nowhere(tmp_path: Path) -> None:

@@ -128,7 +128,8 @@ def test_a_cluster_whose_node_is_this_machine(ground: Ground, kubectl_path: Path
         async def run_a_pod() -> None:
             async with HttpApi(load(up.kubeconfig)) as api:
                 sized = {"requests": {"memory": "16Mi"}, "limits": {"memory": "32Mi"}}
-                web = manifest("web", "sh", "-c", "echo up; sleep 1000", resources=sized)
+                probe = {"exec": {"command": ["true"]}, "periodSeconds": 1}
+                web = manifest("web", "sh", "-c", "echo up; sleep 1000", resources=sized, readinessProbe=probe)
                 await api.create(PODS, web, "default")
                 await _all_are(api, "Running", 1)
                 done = manifest("done", "echo", "last words", spec={"restartPolicy": "Never"})
@@ -153,6 +154,16 @@ def test_a_cluster_whose_node_is_this_machine(ground: Ground, kubectl_path: Path
         limit = "jsonpath={.status.containerStatuses[0].resources.limits.memory}"
         eventually(lambda: kubectl("get", "pod", "web", "-o", limit) == "48Mi")
         (name,) = kubectl("get", "nodes", "-o", "jsonpath={.items[*].metadata.name}").split()
+        probes = kubectl("get", "--raw", f"/api/v1/nodes/{name}/proxy/metrics/probes")
+        assert 'prober_probe_total{container="c",namespace="default",pod="web",' in probes
+        assert 'prober_probe_duration_seconds_count{container="c",namespace="default",pod="web",' in probes
+        counted = kubectl("get", "--raw", f"/api/v1/nodes/{name}/proxy/metrics").splitlines()
+        assert 'kubelet_started_containers_total{container_type="container"} 2' in counted
+        assert 'kubelet_started_containers_total{container_type="ephemeral_container"} 1' in counted
+        assert {"kubelet_started_pods_total 2", 'kubelet_desired_pods{static="false"} 2'} <= set(counted)
+        assert any(f"kubelet_pod_start_duration_seconds_count {seen}" in counted for seen in (1, 2))  # one is quick
+        configuration = kubectl("get", "--raw", f"/api/v1/nodes/{name}/proxy/configz")
+        assert '"maxPods":110' in configuration and f'"cgroupRoot":"{ground.cgroup}"' in configuration
         row = kubectl("top", "node", name, "--no-headers").split()
         assert row[0] == name and row[1].endswith("m") and row[3].endswith("Mi")
         up.process.send_signal(signal.SIGINT)

@@ -6,6 +6,7 @@ import asyncio
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from fairlead.agent import agent as agents
@@ -213,6 +214,22 @@ async def test_the_cgroup_of_the_machine_is_none_for_its_daemons(tmp_path: Path)
     with pytest.raises(StartupError, match=r'system container cannot be root \("/"\)'):
         async with real_node(tmp_path, {"systemCgroups": "/"}) as node:
             await node.measured(lambda _: False)
+
+
+@in_loop
+async def test_where_the_kernel_counts_no_swap_nothing_is_said_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A runtime that is to write a file which is not there starts no container."""
+    read = Cgroups.read
+    without = ("memory.memsw.limit_in_bytes", "memory.swap.max")
+    monkeypatch.setattr(Cgroups, "read", lambda own, path, file: None if file in without else read(own, path, file))
+    async with real_node(tmp_path) as node:
+        await node.create(manifest("web", "sleep", "1000", resources={"limits": {"memory": "64Mi"}}))
+        await node.until("web", is_running)
+        (bundle,) = node.root.glob("containers/*/config.json")
+        resources = msgspec.json.decode(bundle.read_bytes())["linux"]["resources"]
+        assert "swap" not in resources["memory"] and not resources.get("unified", {}).keys() & set(without)
 
 
 @in_loop

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from fairlead.agent import linux
-from fairlead.agent.pods import worker
 from fairlead.agent.pods.sources import Sources
 from fairlead.agent.volumes.payload import Owner, PayloadFile, write_payload
 from fairlead.agent.volumes.subpaths import OutsideOfVolume, mount_subpath
@@ -21,6 +20,9 @@ from tests.agent.folder_images import FolderImage
 from tests.agent.machine import in_loop, real_containers
 from tests.agent.oci_node import NODE, is_phase, is_running, manifest, real_node, state
 from tests.agent.runtime_place import IMAGE
+
+#: What came from the API is looked at again so often.
+OFTEN = {"syncFrequency": "100ms"}
 
 
 def _task(name: str, script: str, volumes: list[Obj], mounts: list[Obj], **more: Any) -> Obj:
@@ -242,12 +244,9 @@ def test_what_many_pods_refer_to_is_read_once_a_round() -> None:
 
 @real_containers
 @in_loop
-async def test_a_config_map_that_changes_and_changes_back_reaches_the_volume(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(worker, "REFRESH_SECONDS", 0.1)
+async def test_a_config_map_that_changes_and_changes_back_reaches_the_volume(tmp_path: Path) -> None:
     script = "for want in A B A; do until [ $(cat /cm/a) = $want ]; do sleep 0.05; done; echo $want; done"
-    async with real_node(tmp_path) as node:
+    async with real_node(tmp_path, OFTEN) as node:
         await node.api.create(CONFIG_MAPS, {"metadata": {"name": "cm"}, "data": {"a": "A"}}, "default")
         mounts = [{"name": "cm", "mountPath": "/cm"}]
         await node.create(_task("follows", script, [{"name": "cm", "configMap": {"name": "cm"}}], mounts))
@@ -260,12 +259,9 @@ async def test_a_config_map_that_changes_and_changes_back_reaches_the_volume(
 
 @real_containers
 @in_loop
-async def test_a_secret_that_is_gone_keeps_no_other_volume_from_what_is_new(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_secret_that_is_gone_keeps_no_other_volume_from_what_is_new(tmp_path: Path) -> None:
     """The token of its account is the last of a pod's volumes, and ends within the hour."""
-    monkeypatch.setattr(worker, "REFRESH_SECONDS", 0.1)
-    async with real_node(tmp_path) as node:
+    async with real_node(tmp_path, OFTEN) as node:
         await node.api.create(SECRETS, {"metadata": {"name": "s"}, "stringData": {"key": "k"}}, "default")
         await node.api.create(CONFIG_MAPS, {"metadata": {"name": "cm"}, "data": {"a": "A"}}, "default")
         volumes = [{"name": "s", "secret": {"secretName": "s"}}, {"name": "cm", "configMap": {"name": "cm"}}]
@@ -280,11 +276,8 @@ async def test_a_secret_that_is_gone_keeps_no_other_volume_from_what_is_new(
 
 @real_containers
 @in_loop
-async def test_what_a_container_lets_others_do_in_an_empty_folder_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(worker, "REFRESH_SECONDS", 0.1)
-    async with real_node(tmp_path) as node:
+async def test_what_a_container_lets_others_do_in_an_empty_folder_stays(tmp_path: Path) -> None:
+    async with real_node(tmp_path, OFTEN) as node:
         await node.api.create(CONFIG_MAPS, {"metadata": {"name": "cm"}, "data": {"a": "A"}}, "default")
         volumes = [{"name": "own", "emptyDir": {}}, {"name": "cm", "configMap": {"name": "cm"}}]
         mounts = [{"name": name, "mountPath": f"/{name}"} for name in ("own", "cm")]
@@ -361,13 +354,10 @@ async def test_folders_deeper_than_python_recurses_go_with_their_pod(tmp_path: P
 
 @real_containers
 @in_loop
-async def test_annotations_and_labels_that_change_reach_the_volume(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(worker, "REFRESH_SECONDS", 0.1)
+async def test_annotations_and_labels_that_change_reach_the_volume(tmp_path: Path) -> None:
     items = [{"path": what, "fieldRef": {"fieldPath": f"metadata.{what}"}} for what in ("annotations", "labels")]
     script = "until grep -q new /down/annotations && grep -q new /down/labels; do sleep 0.1; done"
-    async with real_node(tmp_path) as node:
+    async with real_node(tmp_path, OFTEN) as node:
         pod = manifest(
             "told",
             "sh",

@@ -291,6 +291,26 @@ def test_no_two_settings_share_a_name_or_flag() -> None:
             {"memoryReservationPolicy": "All"},
             'option "All" specified for memoryReservationPolicy. Valid options are "None" or "TieredReservation"',
         ),
+        (
+            {"registerWithTaints": [{"key": "a", "effect": "NoSchedule", "timeAdded": "2026-01-01T00:00:00Z"}]},
+            "taint.TimeAdded is not nil",
+        ),
+        (
+            {
+                "imagePullCredentialsVerificationPolicy": "NeverVerifyAllowlistedImages",
+                "preloadedImagesVerificationAllowlist": ["host/team/*", "host/app:1"],
+            },
+            "invalid image pattern in `preloadedImagesVerificationAllowlist`: "
+            "neither tag nor digest is accepted in an image reference: host/app:1",
+        ),
+        (
+            {
+                "imagePullCredentialsVerificationPolicy": "NeverVerifyAllowlistedImages",
+                "preloadedImagesVerificationAllowlist": ["host/*/app"],
+            },
+            "invalid image pattern in `preloadedImagesVerificationAllowlist`: "
+            "not a valid wildcard pattern, only patterns ending with '/*' are allowed: host/*/app",
+        ),
         ({"userNamespaces": {"idsPerPod": 65537}}, "userNamespaces.idsPerPod must be a multiple of 65536"),
         ({"containerLogMaxFiles": 1}, "containerLogMaxFiles must be greater than 1"),
         ({"podLogsDir": "/var/../log"}, 'pod logs path "/var/../log" must be normalized'),
@@ -308,6 +328,12 @@ def test_a_setting_that_makes_no_sense_is_refused(document: dict[str, Any], erro
     found = refusal(document)
     assert found.stage is Stage.VALIDATION
     assert str(found) == INVALID + error
+
+
+def test_a_taint_that_is_none_is_refused() -> None:
+    taints = [{"key": "a b", "effect": "NoSchedule"}, {"key": "a", "value": "v", "effect": "No"}]
+    found = refusal({"registerWithTaints": taints})
+    assert str(found) == "[invalid taint: {a b  NoSchedule <nil>}, invalid taint: {a v No <nil>}]"
 
 
 def test_everything_that_is_wrong_is_told_at_once() -> None:

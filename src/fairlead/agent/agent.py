@@ -26,12 +26,14 @@ from fairlead.agent.cgroups.probes import least_oom_score_adj
 from fairlead.agent.cgroups.usage import CgroupUsage, usage_of
 from fairlead.agent.claims import claim
 from fairlead.agent.eviction import Evictions
+from fairlead.agent.health_port import serve_health
 from fairlead.agent.image_collector import ImageCollector
+from fairlead.agent.kernel_flags import kernel_problem
 from fairlead.agent.kubelet_api.serving import serving_kubelet
 from fairlead.agent.kubelet_port import Serving, serving_of
 from fairlead.agent.lease import Lease
 from fairlead.agent.local_path.provisioner import LocalPathProvisioner
-from fairlead.agent.machine import machine
+from fairlead.agent.machine import is_swap_on, machine, swap_bytes
 from fairlead.agent.measuring.machine import ROOT, cpus, memory_bytes
 from fairlead.agent.measuring.measurer import Measurer
 from fairlead.agent.memory_notices import MemoryNotices
@@ -44,6 +46,9 @@ from fairlead.agent.pods.log_rotation import LogRotation
 from fairlead.agent.pods.node_pods import NodePods
 from fairlead.agent.pods.place import PODS as POD_FOLDERS
 from fairlead.agent.pods.place import Place
+from fairlead.agent.pods.pod_metrics import PodMetrics
+from fairlead.agent.pods.pull_records import PullRecords
+from fairlead.agent.pods.pulls import Pulls
 from fairlead.agent.pods.sources import Sources
 from fairlead.agent.pods.streams import RealPodStreams
 from fairlead.agent.pods.user_ranges import UserRanges
@@ -51,9 +56,11 @@ from fairlead.agent.pods.worker import PodWorker
 from fairlead.agent.reclaiming import Reclaimer
 from fairlead.agent.runtime_choice import Ground, Runtimes
 from fairlead.agent.runtimes.base import RuntimeFailure, State
+from fairlead.agent.settings_table import idle_settings
 from fairlead.agent.static_pods.manifests import Normalise
 from fairlead.agent.static_pods.mirrors import Mirrors
 from fairlead.agent.static_pods.static_pods import FOLDER, StaticPods
+from fairlead.agent.system_oom import watch_system_oom
 from fairlead.agent.volumes.claimed import Claims
 from fairlead.api.builtin import NODES, PODS, SERVICES
 from fairlead.api.nodes import Node
@@ -70,6 +77,7 @@ from fairlead.node.cgroups.names import CgroupDriver, CgroupName, kubepods, path
 from fairlead.node.cgroups.qos_tree import class_requests, spared
 from fairlead.node.cgroups.values import CgroupValues
 from fairlead.node.conditions import NodeHealth
+from fairlead.node.configuration.document import document as whole_document
 from fairlead.node.configuration.errors import Stage, StartupError
 from fairlead.node.configuration.load import Configured, configure
 from fairlead.node.declared_features import declared_features
@@ -97,7 +105,12 @@ KEEPERS: Final = "fairlead-conmon"
 _NETWORK_NOT_READY: Final = (
     "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:"
 )
+#: Whether the kernel counts swap; it can be built or told not to.
+_SWAP_FILES: Final = {1: "memory.memsw.limit_in_bytes", 2: "memory.swap.max"}
 _STARTING: Final = NodeEvent("Normal", "Starting", "Starting kubelet.")
+_CGROUP_V1: Final = NodeEvent(
+    "Warning", "CgroupV1", "cgroup v1 support is unsupported and will be removed in a future release"
+)
 
 log = logging.getLogger(__name__)
 
@@ -132,7 +145,7 @@ class NodeAgent:
         the machine's, unless something else stands for them."""
         identity, root = settings.identity, settings.root
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._api, self._identity = api, identity
+        self._api = api
         self._cgroups = cgroups if cgroups is not None else Cgroups(hierarchies())
         self._normalise_pod = settings.normalise_pod
         self._within, self._measure_seconds = settings.within, settings.measure_seconds
@@ -143,6 +156,13 @@ class NodeAgent:
         )
         self._configured = _configured(settings, self._cgroups.hierarchies.version)
         config = self._configured.configuration
+        self._identity = replace(
+            identity,
+            provider_id=config.provider_id,
+            is_attached_to=config.enable_controller_attach_detach,
+            is_registering=identity.is_registering and config.register_node,
+            taints=identity.taints or config.register_with_taints,
+        )
         self._plan = node_plan(
             self._configured, self._machine, self._missing_cgroups(), self._memory_used(self._kubepods)
         )
@@ -156,7 +176,7 @@ class NodeAgent:
         self._network, self._root = networking(config), root
         self._network_failure = self._adopting_failure = ""
         self._least_oom_score_adj = least
-        self._keepers, self._document = keepers, settings.document
+        self._keepers = keepers
         named = config.kubelet_cgroups, config.system_cgroups
         self._daemons = DaemonCgroups(self._cgroups, settings.within, root, *named)
         self._serving = serving_of(config, identity.ip)
@@ -188,6 +208,8 @@ class NodeAgent:
             lambda: nodes.get(self._identity.name),
             config.port if self._serving is not None else 0,
             declared_features(self._configured),
+            self._images.listed,
+            config.node_status_max_images,
         )
         services = Informer(self._api, SERVICES, Service)
         pods = Informer(self._api, PODS, Pod, fields=f"spec.nodeName={self._identity.name}")
@@ -212,6 +234,8 @@ class NodeAgent:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._recorder.run(), name="events")
+                group.create_task(serve_health(config), name="health")
+                group.create_task(watch_system_oom(self._within, node.tell), name="the kernel's log")
                 is_adopted = await self._adopt()
                 known = group.create_task(self._be_known(group, node, nodes), name="registration")
                 while not is_adopted:
@@ -231,7 +255,8 @@ class NodeAgent:
                 group.create_task(images.run(rare), name="unused images")
                 await known
                 if self._serving is not None:
-                    streams = RealPodStreams(worker, place, self._document, self._measured, evictions.counts)
+                    shown = whole_document(self._configured.configuration)
+                    streams = RealPodStreams(worker, place, shown, self._measured, evictions.counts)
                     group.create_task(self._serve(self._serving, streams))
                 await nodes.synced()
                 await services.synced()
@@ -260,7 +285,8 @@ class NodeAgent:
         """Register the node; from then on its lease and its status are kept up to date."""
         await node.register()
         self.registered.set()
-        node.tell(_STARTING, *self._plan.events)
+        is_old = self._configured.cgroup_version == 1
+        node.tell(_STARTING, *([_CGROUP_V1] if is_old else []), *self._plan.events)
         group.create_task(nodes.run(), name="own node")
         config = self._configured.configuration
         lease = Lease(self._api, self._identity.name, node.uid, config.node_lease_duration_seconds)
@@ -290,7 +316,7 @@ class NodeAgent:
             kept = self._kept_certificate()
             identity = await kept.first()
         async with serving_kubelet(
-            serving.sock, self._identity.name, streams, self._api, identity, serving.client_ca
+            serving.sock, self._identity.name, streams, self._api, identity, serving.client_ca, serving.rules
         ) as show:
             if kept is not None:
                 await kept.renew(identity, show)
@@ -344,6 +370,7 @@ class NodeAgent:
             root=self._root,
             runtime=self._runtime,
             images=self._images,
+            pulls=Pulls(self._images, PullRecords.of(self._root / "pulls", config), config),
             network=self._network,
             cgroups=self._cgroups,
             sources=Sources(self._api),
@@ -351,6 +378,7 @@ class NodeAgent:
             services=lambda: services,
             users=UserRanges(self._root / POD_FOLDERS, config.max_pods, ids_per_pod(config)),
             events=PodEvents(self._recorder, config.event_record_qps, config.event_burst),
+            metrics=PodMetrics(),
             configured=self._configured,
             host=self._container_host(),
             has_apparmor=apparmor.is_enabled(),
@@ -364,6 +392,8 @@ class NodeAgent:
         return ContainerHost(
             self._machine.memory_bytes,
             version,
+            has_swap_controller=self._cgroups.read(self._kubepods, _SWAP_FILES[version]) is not None,
+            swap_capacity=swap_bytes(),
             is_single_process_oom_kill=config.is_single_process_oom_kill(version),
             allocatable_memory=all_pods(self._machine, config, reservations, in_full=False)["memory"].units,
         )
@@ -436,12 +466,17 @@ def _configured(settings: AgentSettings, cgroup_version: int) -> Configured:
     configured = configure(document, settings.flags, cgroup_version=cgroup_version)
     if configured.configuration.cgroup_driver != CgroupDriver.CGROUPFS:
         raise StartupError(Stage.START, "cgroupDriver systemd is not supported by this agent; say cgroupfs")
+    if configured.configuration.fail_swap_on and is_swap_on():
+        problem = "running with swap on is not supported, please disable swap or set --fail-swap-on flag to false"
+        raise StartupError(Stage.START, problem)
     if configured.configuration.static_pod_url:
         raise StartupError(Stage.START, "staticPodURL is not supported by this agent; say staticPodPath")
+    if configured.configuration.protect_kernel_defaults and (problem := kernel_problem()):
+        raise StartupError(Stage.START, problem)
     if problem := pattern_problem(configured.configuration.allowed_unsafe_sysctls):
         raise StartupError(Stage.START, problem)
     if not configured.configuration.cgroups_per_qos:
         raise StartupError(Stage.START, "cgroupsPerQOS false is not supported by this agent; leave it out")
-    for warning in configured.warnings:
+    for warning in (*configured.warnings, *idle_settings(configured.configuration)):
         log.warning("%s", warning)
     return configured

@@ -38,6 +38,7 @@ class ImageCollector:
             await asyncio.sleep(seconds)
 
     async def _collect(self) -> None:
+        await self._reclaimer.forget_pulls()
         await self._reclaimer.remove_images(lambda since: self._policy.is_too_old(since, monotonic()))
         images = (await self._measurer.measure()).imagefs
         assert images is not None

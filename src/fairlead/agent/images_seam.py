@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
+from fairlead.agent.images.credentials import Credential
 from fairlead.node.eviction.candidates import DiskUsage
 
 
@@ -49,6 +50,13 @@ class Image(Protocol):
         ...
 
 
+class ListedImage(NamedTuple):
+    id: str
+    #: By digest, then by tag.
+    names: Sequence[str]
+    size_bytes: int
+
+
 class InvalidName(Exception):
     """The name of an image is none."""
 
@@ -62,8 +70,12 @@ class Images(Protocol):
         """InvalidName for a reference that is none."""
         ...
 
-    async def pull(self, reference: str, secrets: Sequence[Mapping[str, bytes]]) -> Image:
-        """PullFailure says why not. Each is the data of a pull secret; what fits the image is tried."""
+    def source_of(self, reference: str) -> str:
+        """By which name it is pulled: another one, if this is an alias."""
+        ...
+
+    async def pull(self, reference: str, credential: Credential | None) -> Image:
+        """PullFailure says why not."""
         ...
 
     def disk_usage(self) -> DiskUsage:
@@ -71,7 +83,11 @@ class Images(Protocol):
         ...
 
     def ids(self) -> Sequence[str]:
-        """Of all that are here."""
+        """Of all that are here and may be removed."""
+        ...
+
+    def listed(self) -> Sequence[ListedImage]:
+        """All that are here."""
         ...
 
     async def remove(self, id_: str) -> None:

@@ -16,6 +16,7 @@ from fairlead.node.allocatable import Machine
 #: As Go names processors.
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "riscv64": "riscv64"}
 _HUGE_PAGES: Final = Path("/sys/kernel/mm/hugepages")
+SWAPS: Final = Path("/proc/swaps")
 
 
 def machine(root: Path) -> Machine:
@@ -54,7 +55,7 @@ def node_info() -> Obj:
     """But for the runtime."""
     return {
         "machineID": _text("/etc/machine-id"),
-        "systemUUID": _text("/sys/class/dmi/id/product_uuid"),
+        "systemUUID": _text("/sys/class/dmi/id/product_uuid") or _text("/etc/machine-id"),
         "bootID": _text("/proc/sys/kernel/random/boot_id"),
         "kernelVersion": platform.release(),
         "osImage": _os_image(),
@@ -62,7 +63,17 @@ def node_info() -> Obj:
         "kubeProxyVersion": "",
         "operatingSystem": "linux",
         "architecture": architecture(),
+        **({"swap": {"capacity": swap}} if (swap := swap_bytes()) else {}),
     }
+
+
+def is_swap_on() -> bool:
+    """The first line says what stands in the others."""
+    return len(_text(str(SWAPS)).splitlines()) > 1
+
+
+def swap_bytes() -> int:
+    return meminfo().get("SwapTotal", 0)
 
 
 def host_address() -> str:

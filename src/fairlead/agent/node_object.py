@@ -12,12 +12,13 @@ from typing import Final
 
 import msgspec
 
+from fairlead.agent.images_seam import ListedImage
 from fairlead.agent.machine import architecture, node_info
 from fairlead.agent.runtimes.base import HandlerFeatures, Runtime
 from fairlead.api.builtin import NODES
 from fairlead.api.encoded import encoded
-from fairlead.api.errors import AlreadyExists, ApiError
-from fairlead.api.event_types import NORMAL
+from fairlead.api.errors import AlreadyExists, ApiError, NotFound
+from fairlead.api.event_types import NORMAL, WARNING
 from fairlead.api.meta import Object, Versioned
 from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
@@ -31,7 +32,11 @@ from fairlead.node.plan import NodeEvent
 from fairlead.runtime.clock import monotonic, timestamp
 
 _HOSTNAME: Final = "kubernetes.io/hostname"
-_RETRY_SECONDS: Final = 5.0
+RETRY_SECONDS: Final = 5.0
+#: Of one image.
+_MOST_NAMES: Final = 5
+#: Who mounts volumes that have to be attached is a controller's to say, not the node's.
+_ATTACHED_BY_CONTROLLER: Final = "volumes.kubernetes.io/controller-managed-attach-detach"
 #: What a kubelet writes for the version of a runtime that does not answer.
 _UNKNOWN: Final = "Unknown"
 
@@ -47,6 +52,9 @@ class NodeIdentity(msgspec.Struct, frozen=True, kw_only=True):
     taints: Sequence[Obj] = ()
     #: Without this, somebody else makes the node, and this agent waits for it.
     is_registering: bool = True
+    provider_id: str = ""
+    #: Whether volumes that have to be attached are, by a controller.
+    is_attached_to: bool = True
 
     @property
     def hostname(self) -> str:
@@ -69,10 +77,14 @@ class NodeObject:
         registered: Callable[[], Node | None] = lambda: None,
         port: int = 0,
         features: Sequence[str] = (),
+        images: Callable[[], Sequence[ListedImage]] = tuple,
+        most_images: int = -1,
     ) -> None:
         """`registered`: how the node was last seen; `port`: where it answers as a kubelet does, 0: nowhere; `features`:
-        those that it declares.
+        those that it declares; `images`: those that are here, of which it tells of so many (all, if negative).
         """
+        self._list_images, self._most_images = images, most_images
+        self._images: list[Obj] = []
         self._api, self._recorder, self._identity, self._health = api, recorder, identity, health
         self._capacity = {name: str(amount) for name, amount in capacity.items()}
         self._allocatable = {name: str(amount) for name, amount in allocatable.items()}
@@ -85,13 +97,16 @@ class NodeObject:
 
     async def register(self) -> None:
         """Create the node, or bring the one that is there up to date; waits for an API server that is away."""
+        await self._look_at_images()
         while True:
             try:
                 await self._register()
                 return
             except OSError as error:
                 log.warning("the API server cannot be reached, trying again: %s", error)
-                await asyncio.sleep(_RETRY_SECONDS)
+            except NotFound:  # who makes the node has not come to it yet
+                log.warning("there is no node %s yet, waiting for whoever makes it", self._identity.name)
+            await asyncio.sleep(RETRY_SECONDS)
 
     def initial(self) -> Node:
         """As it registers itself: what static pods are admitted by while no API server can be asked."""
@@ -101,7 +116,7 @@ class NodeObject:
 
     async def run(self, update_seconds: float, report_seconds: float) -> None:
         """Write the status whenever it has changed, and now and then when it has not. Until cancelled."""
-        reported_at, shown = monotonic(), self._news(self._conditions, self._allocatable)
+        reported_at, shown = monotonic(), self._news(self._conditions, self._allocatable, self._images)
         while True:
             try:
                 async with asyncio.timeout(update_seconds):
@@ -110,9 +125,10 @@ class NodeObject:
                 pass
             self._look.clear()
             if self._take_conditions():
-                shown = self._news(self._conditions, self._allocatable)
+                shown = self._news(self._conditions, self._allocatable, self._images)
+            await self._look_at_images()
             status = self._status(self._health())
-            news = self._news(status["conditions"], status["allocatable"])
+            news = self._news(status["conditions"], status["allocatable"], status["images"])
             if news == shown and monotonic() - reported_at < report_seconds:
                 continue
             try:
@@ -120,6 +136,17 @@ class NodeObject:
                 reported_at, shown = monotonic(), news
             except (ApiError, OSError) as error:
                 log.warning("the status of this node cannot be written, trying again: %s", error)
+
+    async def _look_at_images(self) -> None:
+        """The largest first, as scheduler plugins and people look for them."""
+        try:
+            found = await asyncio.to_thread(self._list_images)
+        except OSError as error:
+            log.warning("the images of this node cannot be listed, trying again: %s", error)
+            return
+        largest = sorted(found, key=lambda image: -image.size_bytes)
+        told = largest if self._most_images < 0 else largest[: self._most_images]
+        self._images = [{"names": list(image.names[:_MOST_NAMES]), "sizeBytes": image.size_bytes} for image in told]
 
     async def _write(self, status: Obj) -> None:
         name = self._identity.name
@@ -154,15 +181,27 @@ class NodeObject:
                 self.uid = made.view(Object).metadata.uid
                 return
             except AlreadyExists:
-                await self._api.patch(NODES, name, "", {"metadata": {"labels": self._labels()}})
+                metadata = {"labels": self._labels(), "annotations": self._annotations()}
+                await self._api.patch(NODES, name, "", {"metadata": metadata})
         found = await self._api.get(NODES, name)
         self.uid = found.view(Object).metadata.uid
-        self._conditions = (found.obj().get("status") or {}).get("conditions") or []
+        status = found.obj().get("status") or {}
+        self._conditions = status.get("conditions") or []
+        before, boot = (status.get("nodeInfo") or {}).get("bootID"), self._info["bootID"]
         await self._write(self._status(self._health()))
+        if before and before != boot:
+            self.tell(NodeEvent(WARNING, "Rebooted", f"Node {name} has been rebooted, boot id: {boot}"))
 
     def _described(self) -> Obj:
-        spec: Obj = {"taints": list(self._identity.taints)} if self._identity.taints else {}
-        return {"metadata": {"name": self._identity.name, "labels": self._labels()}, "spec": spec}
+        identity = self._identity
+        spec: Obj = {"taints": list(identity.taints)} if identity.taints else {}
+        if identity.provider_id:
+            spec["providerID"] = identity.provider_id
+        annotations = {name: said for name, said in self._annotations().items() if said is not None}
+        return {"metadata": {"name": identity.name, "labels": self._labels(), "annotations": annotations}, "spec": spec}
+
+    def _annotations(self) -> dict[str, str | None]:
+        return {_ATTACHED_BY_CONTROLLER: "true" if self._identity.is_attached_to else None}
 
     def _labels(self) -> dict[str, str]:
         processor = architecture()
@@ -187,6 +226,7 @@ class NodeObject:
                 {"type": "InternalIP", "address": self._identity.ip},
                 {"type": "Hostname", "address": self._identity.name},
             ],
+            "images": self._images,
             "declaredFeatures": self._features,
             **self._of_runtime(),
             **({"daemonEndpoints": {"kubeletEndpoint": {"Port": self._port}}} if self._port else {}),
@@ -207,10 +247,12 @@ class NodeObject:
         node = self._registered()
         return extended_changes(node.status.capacity, node.status.allocatable) if node is not None else {}
 
-    def _news(self, conditions: Sequence[Obj], allocatable: Obj) -> tuple[Obj, Obj, list[tuple[str, str, str, str]]]:
+    def _news(
+        self, conditions: Sequence[Obj], allocatable: Obj, images: Sequence[Obj]
+    ) -> tuple[Obj, Obj, Sequence[Obj], list[tuple[str, str, str, str]]]:
         """What of a status is worth to be written at once: not the time of the heartbeat."""
         shown = [(each["type"], each["status"], each["reason"], each["message"]) for each in conditions]
-        return self._of_runtime(), allocatable, shown
+        return self._of_runtime(), allocatable, images, shown
 
     def _told(self, reason: str) -> str:
         return f"Node {self._identity.name} status is now: {reason}"

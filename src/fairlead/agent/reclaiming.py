@@ -74,6 +74,11 @@ class Reclaimer:
             if may_go(seen.used_at):
                 await self._place.images.remove(id_)
 
+    async def forget_pulls(self) -> None:
+        """Of images that are not here any more."""
+        listed = await asyncio.to_thread(self._place.images.listed)
+        self._place.pulls.forget([image.id for image in listed])
+
     async def free(self, wanted: int) -> int:
         """So many bytes, the longest unused images first; returns how many came of it."""
         await self.notice()

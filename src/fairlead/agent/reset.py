@@ -28,7 +28,7 @@ from fairlead.runtime.loops import run
 
 #: What an agent makes in its folder, images apart.
 _OWN: Final = (
-    *("containers", "sandboxes", "state", "pods", "logs", "last-words", "volumes", "static-pods", "pki"),
+    *("containers", "sandboxes", "state", "pods", "logs", "last-words", "volumes", "static-pods", "pki", "pulls"),
     *("boot-id", OWN_MOUNT, "cri-endpoint", "cgroups.json", DAEMONS, LOCK, "limits.json", "probe"),
 )
 #: How long processes that were killed may take to be gone: ten seconds.

@@ -1,15 +1,16 @@
-"""The image store as pods need it: their pull secrets become credentials, and its errors those that a pod shows."""
+"""The image store as pods need it: its errors become those that a pod shows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from fairlead.agent.images.credentials import keyring
+from fairlead.agent.images.credentials import Credential, Keyring
 from fairlead.agent.images.errors import ImageError, InUse, InvalidReference, NotStored, PullFailed
 from fairlead.agent.images.image import Image
+from fairlead.agent.images.references import parse
 from fairlead.agent.images.store import ImageStore
-from fairlead.agent.images_seam import InvalidName, PullFailure
+from fairlead.agent.images_seam import InvalidName, ListedImage, PullFailure
 from fairlead.node.eviction.candidates import DiskUsage
 
 
@@ -23,11 +24,13 @@ class StoredImages:
         except InvalidReference as error:
             raise InvalidName(str(error)) from None
 
-    async def pull(self, reference: str, secrets: Sequence[Mapping[str, bytes]]) -> Image:
-        current = [data[".dockerconfigjson"] for data in secrets if ".dockerconfigjson" in data]
-        legacy = [data[".dockercfg"] for data in secrets if ".dockercfg" in data]
+    def source_of(self, reference: str) -> str:
+        return self._store.aliases().get(str(parse(reference)), reference)
+
+    async def pull(self, reference: str, credential: Credential | None) -> Image:
         try:
-            return await self._store.pull(reference, keyring(current, legacy))
+            ring = Keyring([(parse(self.source_of(reference)).name, credential)] if credential is not None else [])
+            return await self._store.pull(reference, ring)
         except PullFailed as error:
             raise PullFailure(f"rpc error: code = {error.code} desc = {error}") from None
         except (ImageError, OSError, ValueError) as error:
@@ -41,6 +44,12 @@ class StoredImages:
     def ids(self) -> Sequence[str]:
         with _readable():
             return [image.id for image in self._store.list()]
+
+    def listed(self) -> Sequence[ListedImage]:
+        with _readable():
+            return [
+                ListedImage(image.id, [*image.digests, *image.tags], image.size_bytes) for image in self._store.list()
+            ]
 
     async def remove(self, id_: str) -> None:
         with _readable(), suppress(InUse, NotStored):

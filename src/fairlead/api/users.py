@@ -40,6 +40,10 @@ class User(msgspec.Struct, frozen=True):
         return values[0] if len(values) == 1 else ""
 
 
+#: Whoever shows nothing, where that is enough.
+ANONYMOUS_USER: Final = User(ANONYMOUS, (UNAUTHENTICATED,))
+
+
 def authenticated(user: User) -> User:
     """The same user in the group of everybody who is known."""
     return user if AUTHENTICATED in user.groups else replace(user, groups=(*user.groups, AUTHENTICATED))

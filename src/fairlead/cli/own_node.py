@@ -30,8 +30,8 @@ from fairlead.api.errors import NotFound
 from fairlead.api.objects import Obj
 from fairlead.api.users import LOCAL_PATH_USER, NETWORK_USER, User, node_user
 from fairlead.api.verbs import Api
-from fairlead.cli.cgroup_version import said_of_cgroup_v1
 from fairlead.cli.failures import Failure, WrongUsage
+from fairlead.cli.machine_notes import said_of_machine
 from fairlead.cli.node_options import kubelet_configuration, kubelet_flags
 from fairlead.cli.node_root import SHOWN_ROOT, default_root
 from fairlead.cli.node_user import check_user
@@ -121,7 +121,7 @@ def own_node(
     return OwnNode(
         RuntimeKind(runtime),
         root.absolute(),
-        {"failCgroupV1": False, **document},
+        {"failCgroupV1": False, "failSwapOn": False, **document},
         flags,
         ClusterNetwork.NONE if runtime == RuntimeKind.PROCESS else ClusterNetwork(cluster_network),
     )
@@ -164,7 +164,7 @@ async def running_node(
             raise Failure(f"the node agent ended with {await process.wait()}; what it said stands above")
         watching = asyncio.create_task(_watch(process, running))
         try:
-            yield name + ("" if node.runtime is RuntimeKind.PROCESS else said_of_cgroup_v1())
+            yield name + said_of_machine(node.document, has_cgroups=node.runtime is not RuntimeKind.PROCESS)
         finally:
             watching.cancel()
             await _stop(process)  # while there is a cluster to be told

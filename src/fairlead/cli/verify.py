@@ -19,8 +19,8 @@ from fairlead.agent.cgroups.hierarchies import NoCgroups
 from fairlead.agent.claims import InUse
 from fairlead.agent.runtimes.base import RuntimeFailure
 from fairlead.api.errors import ApiError
-from fairlead.cli.cgroup_version import said_of_cgroup_v1
 from fairlead.cli.failures import Failure, WrongUsage, explained, parsing
+from fairlead.cli.machine_notes import said_of_machine
 from fairlead.cli.node_root import SHOWN_ROOT, default_root
 from fairlead.node.configuration.errors import StartupError
 from fairlead.node.configuration.load import configure
@@ -100,7 +100,7 @@ def verify(
         for number, workload in enumerate(chosen):
             found.append(_verified(workload, root.absolute(), images_root.absolute()))
             if output == "text":
-                machine = described(workload.size) + said_of_cgroup_v1()
+                machine = described(workload.size) + said_of_machine(kubelet_document(workload))
                 click.echo(("\n" if number else "") + f"{workload.name}: {machine}")
                 click.echo(table(found[-1]))
                 sys.stdout.flush()

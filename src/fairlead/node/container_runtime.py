@@ -32,6 +32,8 @@ class Image(NamedTuple):
     #: Where nobody can say: `InvalidImageName` or `ImageInspectError`, and why.
     problem: str = ""
     message: str = ""
+    #: It is being found out.
+    is_asked_for: bool = False
 
 
 class Start(NamedTuple):

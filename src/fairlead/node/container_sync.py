@@ -301,8 +301,8 @@ class ContainerSync(msgspec.Struct):
                 Note(WARNING, "Failed", f"Error: {image.problem}", path),
             )
             return False
-        if image.is_present:
-            return True
+        if image.is_present or image.is_asked_for:
+            return image.is_present
         if container.image_pull_policy == "Never":
             message = never_pulled(container.image)
             self._wait(

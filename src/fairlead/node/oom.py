@@ -25,6 +25,12 @@ PROTECTED: Final = -997
 LEAST_PROTECTED: Final = 1000
 #: Never killed.
 EXEMPT: Final = -1000
+#: The reason of the event that a node has when somebody died for want of memory of all of it.
+SYSTEM_OOM: Final = "SystemOOM"
+
+
+def system_oom_message(process: str, pid: int) -> str:
+    return f"System OOM encountered, victim process: {process}, pid: {pid}"
 
 
 class Process(NamedTuple):

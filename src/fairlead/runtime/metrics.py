@@ -149,6 +149,10 @@ class Histogram(Family):
         return [(labels, series.read()) for labels, series in self.series.items()]
 
 
+#: Of seconds, as Prometheus' own library has them where nobody says otherwise.
+DEFAULT_BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
 def exponential(start: float, factor: float, count: int) -> tuple[float, ...]:
     """Bucket bounds, each so many times the one before it."""
     bounds = [start]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from fairlead.agent.images_seam import Image, PullFailure
+from fairlead.agent.images.credentials import Credential
+from fairlead.agent.images_seam import Image, ListedImage, PullFailure
 from fairlead.agent.stored_images import StoredImages
 from fairlead.node.eviction.candidates import DiskUsage
 from fairlead.verify.plan import FOLDER, Played
@@ -71,15 +72,21 @@ class PlayedImages:
             return None
         return self._made.get(reference) or self.stored.find(reference)
 
-    async def pull(self, reference: str, secrets: Sequence[Mapping[str, bytes]]) -> Image:
+    def source_of(self, reference: str) -> str:
+        return self.stored.source_of(reference)
+
+    async def pull(self, reference: str, credential: Credential | None) -> Image:
         if reference in self._failing:
             raise PullFailure(self._failing[reference])
-        return self._made.get(reference) or await self.stored.pull(reference, secrets)
+        return self._made.get(reference) or await self.stored.pull(reference, credential)
 
     def disk_usage(self) -> DiskUsage:
         return DiskUsage(0, 0)
 
     def ids(self) -> Sequence[str]:
+        return ()
+
+    def listed(self) -> Sequence[ListedImage]:
         return ()
 
     async def remove(self, id_: str) -> None:

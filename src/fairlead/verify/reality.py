@@ -75,6 +75,7 @@ async def _happen(
                 document={
                     "cgroupRoot": machine.cgroup,
                     "imageGCHighThresholdPercent": 100,
+                    "healthzPort": 0,
                     **kubelet_document(workload),
                 },
                 within=machine.cgroup,

@@ -101,8 +101,8 @@ def resized(workload: Workload, fields: Mapping[str, Any]) -> Workload:
 
 
 def kubelet_document(workload: Workload) -> Obj:
-    """As both sides run with it: `verify` says itself that cgroup v1 will do."""
-    return {"cgroupDriver": str(CgroupDriver.CGROUPFS), "failCgroupV1": False, **workload.kubelet}
+    """As both sides run with it: `verify` says itself that cgroup v1 and swap will do."""
+    return {"cgroupDriver": str(CgroupDriver.CGROUPFS), "failCgroupV1": False, "failSwapOn": False, **workload.kubelet}
 
 
 def containers_of(pod: Obj) -> Iterator[tuple[Obj, bool]]:

@@ -232,6 +232,7 @@ def test_pods_are_measured(machine: Machine) -> None:
     found = machine.do(machine.node.measured(is_full, SECONDS))
     assert found.memory.working_set >= 20 * MIB
     (pod,) = found.pods
+    assert (pod.pressures is not None) == Path("/sys/fs/cgroup/cpu.pressure").exists()
     assert pod.processes >= 3 and pod.cpu.usage_core_nano_seconds > 0
     assert pod.containers[0].memory.rss >= 18 * MIB
     machine.remove("measured")
@@ -260,6 +261,8 @@ def test_short_of_memory_the_machine_kills_who_is_furthest_above_its_request(mac
     assert (ended["reason"], ended["exitCode"]) == ("OOMKilled", 137)
     others = [machine.do(machine.node.pod(name)) for name in ("below", "idle", "sure")]
     assert [state(pod)["restartCount"] for pod in others] == [0, 0, 0]
+    told = machine.do(machine.node.told_of_node("SystemOOM", SECONDS))
+    assert any(message.startswith("System OOM encountered, victim process: ") for message in told)
     machine.remove(*pods)
 
 

@@ -1,8 +1,8 @@
 """Who may ask a kubelet, and what: whoever shows a client certificate of the cluster's authority, or a token that the
 API server knows, and may then do what its authorization says of the node's `proxy`, `stats`, `metrics`, `pods`, ….
 
-The API server is asked in the agent's name, and its answers are kept for a while, as the kubelet's defaults say.
-Source: pkg/kubelet/server/auth.go, pkg/kubelet/apis/config/v1beta1/defaults.go (1.36).
+The API server is asked in the agent's name, and its answers are kept for a while.
+Source: pkg/kubelet/server/auth.go, cmd/kubelet/app/auth.go (1.36).
 """
 
 from __future__ import annotations
@@ -14,20 +14,17 @@ from typing import Final
 
 import msgspec
 
+from fairlead.agent.kubelet_api.rules import AccessRules
 from fairlead.api.builtin import SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS
 from fairlead.api.errors import ApiError
 from fairlead.api.meta import View
-from fairlead.api.users import User
+from fairlead.api.users import ANONYMOUS_USER, User
 from fairlead.api.verbs import Api
 from fairlead.caches import LruCache
 from fairlead.runtime.clock import monotonic
 from fairlead.runtime.http.replies import Failed
 from fairlead.runtime.tls_peers import TlsPeers
 
-#: authentication.webhook.cacheTTL, authorization.webhook.cacheAuthorizedTTL and cacheUnauthorizedTTL.
-TOKEN_SECONDS: Final = 120.0
-ALLOWED_SECONDS: Final = 300.0
-DENIED_SECONDS: Final = 30.0
 _MOST_REMEMBERED: Final = 1024
 _LONGEST_TOKEN: Final = 64 << 10
 
@@ -77,25 +74,29 @@ class _Kept(msgspec.Struct, frozen=True):
 class KubeletAccess:
     """Asks the API server who somebody is and what they may."""
 
-    def __init__(self, api: Api, node: str) -> None:
-        self._api, self._node = api, node
+    def __init__(self, api: Api, node: str, rules: AccessRules) -> None:
+        self._api, self._node, self._rules = api, node, rules
         self._peers = TlsPeers()
         self._tokens: LruCache[bytes, _Kept] = LruCache(_MOST_REMEMBERED)
         self._verdicts: LruCache[tuple[User, str, str], _Kept] = LruCache(_MOST_REMEMBERED)
 
     async def user(self, transport: asyncio.BaseTransport, authorization: bytes) -> User:
         """Who asks. Failed: nobody whom we know."""
+        if (user := self._peers.user(transport)) is not None:
+            return user
         scheme, _, token = authorization.partition(b" ")
-        if scheme.lower() == b"bearer" and 0 < len(token) <= _LONGEST_TOKEN:
+        if self._rules.takes_tokens and scheme.lower() == b"bearer" and 0 < len(token) <= _LONGEST_TOKEN:
             user = await self._user_of(token.strip())
-        else:
-            user = self._peers.user(transport)
+        elif self._rules.knows_anonymous:
+            user = ANONYMOUS_USER
         if user is None:
             raise Failed(401, "Unauthorized")
         return user
 
     async def check(self, user: User, method: str, path: str) -> None:
         """Failed unless the user may do that."""
+        if not self._rules.asks_what_is_allowed:
+            return
         verb = _VERBS.get(method, "")
         subresources = _SUBRESOURCES.get(path.strip("/").partition("/")[0], ("proxy",))
         for subresource in subresources:
@@ -116,7 +117,7 @@ class KubeletAccess:
         except (ApiError, OSError) as error:
             raise Failed(401, "Unauthorized") from error
         user = _as_user(status.user) if status.authenticated else None
-        self._tokens.put(key, _Kept(user, False, monotonic() + TOKEN_SECONDS))
+        self._tokens.put(key, _Kept(user, False, monotonic() + self._rules.token_seconds))
         return user
 
     async def _is_allowed(self, user: User, verb: str, subresource: str) -> bool:
@@ -138,7 +139,7 @@ class KubeletAccess:
         except (ApiError, OSError) as error:
             text = f"Authorization error (user={user.name}, verb={verb}, resource=nodes, subresource={subresource})"
             raise Failed(500, text) from error
-        seconds = ALLOWED_SECONDS if is_allowed else DENIED_SECONDS
+        seconds = self._rules.allowed_seconds if is_allowed else self._rules.denied_seconds
         self._verdicts.put(key, _Kept(None, is_allowed, monotonic() + seconds))
         return is_allowed
 

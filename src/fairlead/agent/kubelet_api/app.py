@@ -15,17 +15,25 @@ import msgspec
 from fairlead.agent.kubelet_api import commands, logs, ports
 from fairlead.agent.kubelet_api.access import KubeletAccess
 from fairlead.agent.kubelet_api.pod_streams import PodStreams
+from fairlead.api.users import ANONYMOUS_USER
 from fairlead.node.stats import endpoints, kubelet_metrics
+from fairlead.runtime.clock import monotonic
 from fairlead.runtime.exposition import MEDIA_TYPE, exposition
 from fairlead.runtime.http.exchange import Receive, Scope, Send
 from fairlead.runtime.http.protocol import ON_AUTHENTICATED, TRANSPORT
 from fairlead.runtime.http.replies import NOT_FOUND, Failed, Reply
-from fairlead.runtime.metrics import Counter, Gauge, MetricsRegistry
+from fairlead.runtime.metrics import DEFAULT_BOUNDS, Counter, Gauge, Histogram, MetricsRegistry
 from fairlead.runtime.process_metrics import process_families
 
 _MOST_PARAMETERS: Final = 1000
 _READS: Final = ("GET", "HEAD")
 _UPGRADES: Final = ("GET", "POST")
+#: What `enableDebuggingHandlers: false` shuts, besides `configz`.
+_DEBUGGING: Final = ("run", "exec", "attach", "portForward", "containerLogs", "runningpods", "logs")
+#: Of what is counted of requests.
+_LABELS: Final = ("method", "path", "server_type", "long_running")
+#: `portForward` is not meant by upstream's `portforward`.
+_LONG_RUNNING: Final = ("exec", "attach")
 
 
 class _Asked(msgspec.Struct, frozen=True):
@@ -50,16 +58,17 @@ _Handler = Callable[[_Asked], Awaitable[Reply | None]]
 class KubeletApi:
     """What a listener of the node serves."""
 
-    def __init__(self, pods: PodStreams, access: KubeletAccess) -> None:
+    def __init__(self, pods: PodStreams, access: KubeletAccess, *, has_debugging: bool = True) -> None:
         self._pods, self._access = pods, access
         self._open: set[asyncio.Task[None]] = set()
-        #: What `/metrics` shows; the agent adds its own.
+        #: What `/metrics` shows besides what is known of pods.
         self.metrics = MetricsRegistry()
-        self._requests = Counter(
-            "kubelet_http_requests_total", "HTTP requests since the start.", "method", "path", "server_type"
+        self._requests = Counter("kubelet_http_requests_total", "HTTP requests since the start.", *_LABELS)
+        self._inflight = Gauge("kubelet_http_inflight_requests", "HTTP requests under way.", *_LABELS)
+        self._seconds = Histogram(
+            "kubelet_http_requests_duration_seconds", "How long requests took.", DEFAULT_BOUNDS, *_LABELS
         )
-        self._inflight = Gauge("kubelet_http_inflight_requests", "HTTP requests under way.", "method", "path")
-        self.metrics.add(*process_families(), self._requests, self._inflight)
+        self.metrics.add(*process_families(), self._requests, self._inflight, self._seconds)
         self._handlers: dict[str, tuple[tuple[str, ...], _Handler]] = {
             "containerLogs": (_READS, self._logs),
             "exec": (_UPGRADES, self._exec),
@@ -72,6 +81,9 @@ class KubeletApi:
             "configz": (_READS, self._measurements),
             "healthz": (_READS, self._healthz),
         }
+        if not has_debugging:
+            del self._handlers["configz"]
+            self._handlers |= dict.fromkeys(_DEBUGGING, ((), _disabled))
 
     def close(self) -> None:
         """End logs, commands and ports: the listener is about to stop."""
@@ -101,20 +113,28 @@ class KubeletApi:
     async def _reply(self, scope: Scope, receive: Receive, send: Send) -> Reply | None:
         headers = dict(reversed(scope["headers"]))
         user = await self._access.user(scope[TRANSPORT], headers.get(b"authorization", b""))
-        scope[ON_AUTHENTICATED]()
+        if user is not ANONYMOUS_USER:
+            scope[ON_AUTHENTICATED]()
         path, method = unquote(scope["raw_path"].decode("ascii")), scope["method"]
         await self._access.check(user, method, path)
         parts = tuple(path.strip("/").split("/"))
         methods, handler = self._handlers.get(parts[0], ((), _unknown))
         if methods and method not in methods:
             return Reply(b"Method Not Allowed" if methods is _READS else b"405: Method Not Allowed", 405)
-        labels = method, parts[0] if methods else "other"
-        self._requests.add((*labels, "readwrite"))
+        labels = (
+            method,
+            _shown(parts) if parts[0] in self._handlers else "other",
+            "readwrite",
+            str(parts[0] in _LONG_RUNNING).lower(),
+        )
+        self._requests.add(labels)
         self._inflight.add(labels)
+        began = monotonic()
         try:
             return await handler(_Asked(scope, receive, send, method, parts, _queries(scope["query_string"])))
         finally:
             self._inflight.add(labels, -1)
+            self._seconds.observe(monotonic() - began, labels)
 
     # -- by path
 
@@ -172,20 +192,31 @@ class KubeletApi:
 
     async def _measurements(self, asked: _Asked) -> Reply | None:
         path = "/".join(asked.parts)
+        if path == "metrics/probes":
+            return Reply(await exposition(self._pods.probe_metrics()), media_type=MEDIA_TYPE)
         try:
             measured = await self._pods.measure()
         except OSError as error:
             raise Failed(500, str(error)) from error
         if path == "metrics":  # of the node as far as it was measured, and of this process
             of_node = b"" if measured is None else kubelet_metrics.exposition(measured, self._pods.evictions())
-            return Reply(of_node + await exposition(self.metrics), media_type=MEDIA_TYPE)
+            return Reply(of_node + await exposition([*self.metrics, *self._pods.metrics()]), media_type=MEDIA_TYPE)
         if measured is None:
             return Reply(b"nothing has been measured yet\n", 503)
         return endpoints.answer(path, asked.query, measured, self._pods.configuration())
 
 
+def _shown(parts: tuple[str, ...]) -> str:
+    """As a label: the first part, of metrics two."""
+    return "/".join(parts[:2]) if parts[0] == "metrics" else parts[0]
+
+
 async def _unknown(asked: _Asked) -> Reply | None:
     return NOT_FOUND
+
+
+async def _disabled(asked: _Asked) -> Reply | None:
+    return Reply(b"Debug endpoints are disabled.\n", 405)
 
 
 async def _until_gone(receive: Receive) -> None:

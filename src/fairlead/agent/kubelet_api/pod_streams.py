@@ -10,6 +10,7 @@ from typing import Protocol
 from fairlead.api.encoded import Encoded
 from fairlead.api.objects import Obj
 from fairlead.node.stats.measurements import NodeMeasurements
+from fairlead.runtime.metrics import Family
 from fairlead.runtime.streaming.duplex import EndingSink, Source
 from fairlead.runtime.streaming.remote_command import Size, Wanted
 
@@ -77,6 +78,14 @@ class PodStreams(Protocol):
 
     def evictions(self) -> Mapping[str, int]:
         """How many pods the node has evicted since the agent started, by signal."""
+        ...
+
+    def metrics(self) -> Iterable[Family]:
+        """What is counted of the pods here."""
+        ...
+
+    def probe_metrics(self) -> Iterable[Family]:
+        """What the probes of the pods here came to."""
         ...
 
     def configuration(self) -> Obj:

@@ -15,6 +15,7 @@ from fairlead.agent.measuring.folders import Folders
 from fairlead.agent.measuring.machine import cpus, machine_usage, memory_bytes, started_at
 from fairlead.agent.measuring.network import interfaces
 from fairlead.agent.measuring.pods import MeasuredPod, PodMeter, memory_measurements
+from fairlead.agent.measuring.pressures import pressures
 from fairlead.agent.measuring.rates import Rates
 from fairlead.agent.pods.place import Place
 from fairlead.agent.pods.real_pod import RealPod
@@ -154,6 +155,7 @@ class Measurer:
             pods=pods,
             network=network,
             disks=disks(cgroups, self._cgroup),
+            pressures=pressures(cgroups, self._cgroup),
             window_seconds=self._seconds,
             cpus=self._cpus,
         )
@@ -168,8 +170,12 @@ class Measurer:
             if cgroup and (usage := usage_of(cgroups, cgroup)) is not None:
                 cpu = self._cpu(cgroup, usage.cpu_nanoseconds, at)
                 memory = memory_measurements(usage, memory_limit(cgroups, cgroup))
-                used = disks(cgroups, cgroup)
-                found.append(ContainerMeasurements(name, self._started_at, cpu, memory, cgroup=cgroup, disks=used))
+                used, waits = disks(cgroups, cgroup), pressures(cgroups, cgroup)
+                found.append(
+                    ContainerMeasurements(
+                        name, self._started_at, cpu, memory, cgroup=cgroup, disks=used, pressures=waits
+                    )
+                )
         return found
 
     def _cpu(self, cgroup: str, nanoseconds: int, at: float) -> CpuMeasurements:

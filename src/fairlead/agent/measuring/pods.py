@@ -16,6 +16,7 @@ from fairlead.agent.measuring.disks import disks
 from fairlead.agent.measuring.file_systems import file_system, part_of
 from fairlead.agent.measuring.folders import Folders
 from fairlead.agent.measuring.network import interfaces
+from fairlead.agent.measuring.pressures import pressures
 from fairlead.agent.measuring.rates import Rates
 from fairlead.agent.pods.place import Place
 from fairlead.agent.pods.real_pod import RealPod
@@ -132,6 +133,7 @@ class PodMeter(msgspec.Struct, frozen=True):
             cpu_spec=pod.cpu_spec,
             network=self._network(pod, running),
             disks=used,
+            pressures=pressures(self.cgroups, pod.cgroup),
         )
 
     def _network(
@@ -161,6 +163,7 @@ class PodMeter(msgspec.Struct, frozen=True):
             image=status.image,
             cpu_spec=CpuSpec(values.cpu_shares, max(values.cpu_quota, 0), values.cpu_period),
             disks=disks(self.cgroups, cgroup) if has_disks else (),
+            pressures=pressures(self.cgroups, cgroup),
         )
 
     def _cpu(self, cgroup: str, usage: CgroupUsage, began: float, *, has_quota: bool = False) -> CpuMeasurements:

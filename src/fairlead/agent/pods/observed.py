@@ -52,8 +52,17 @@ class ObservedRuntime:
             return Image(False, "InvalidImageName", f'Failed to apply default image tag "{container.image}": {problem}')
         except OSError as problem:
             return Image(False, "ImageInspectError", f'Failed to inspect image "{container.image}": {problem}')
-        is_asked_anew = container.image_pull_policy == "Always" and container.name not in real.pulled
-        return Image(found is not None and not is_asked_anew)
+        if found is None or container.name in real.pulled:
+            return Image(found is not None)
+        if container.image_pull_policy == "Always":
+            return Image(False)
+        if real.place.pulls.is_open(container.image, found):
+            return Image(True)
+        may_have = real.errands.ask(key := ("image", container.name), partial(real.may_have, found, container.image))
+        if may_have is None:
+            return Image(False, is_asked_for=True)
+        real.errands.forget(key)
+        return Image(may_have)
 
     def pull(self, pod: Pod, container: Container, *, is_init: bool) -> str | None:
         real, key = self._of(pod), ("pull", container.name)

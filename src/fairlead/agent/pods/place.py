@@ -12,6 +12,8 @@ from fairlead.agent.images_seam import Images
 from fairlead.agent.network.settings import DEFAULT_DOMAIN
 from fairlead.agent.network_seam import PodNetwork
 from fairlead.agent.pods.events import PodEvents
+from fairlead.agent.pods.pod_metrics import PodMetrics
+from fairlead.agent.pods.pulls import Pulls
 from fairlead.agent.pods.sources import Sources
 from fairlead.agent.pods.user_ranges import UserRanges
 from fairlead.agent.runtimes.base import Runtime
@@ -39,6 +41,7 @@ class Place:
     root: Path
     runtime: Runtime
     images: Images
+    pulls: Pulls
     network: PodNetwork
     cgroups: Cgroups
     sources: Sources
@@ -46,6 +49,7 @@ class Place:
     #: Those of the cluster.
     services: Callable[[], Iterable[Service]]
     events: PodEvents
+    metrics: PodMetrics
     users: UserRanges
     configured: Configured
     host: ContainerHost

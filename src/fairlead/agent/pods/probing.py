@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from fairlead.agent.pods.probe_metrics import ProbeAnswers
 from fairlead.agent.pods.requests_to_pods import Asker
 from fairlead.api.objects import Obj
 from fairlead.api.pods import Probe
@@ -35,7 +36,7 @@ class Told(msgspec.Struct, frozen=True):
 
 
 class Probes:
-    """`changed` is called when they come to something else, `failed` at each failure."""
+    """`changed` is called when they come to something else, `failed` at each failure; `answers` are counted."""
 
     def __init__(
         self,
@@ -44,7 +45,9 @@ class Probes:
         started_at: float,
         changed: Callable[[], None],
         failed: Callable[[Told], None],
+        answers: ProbeAnswers,
     ) -> None:
+        self._answers = answers
         self._container, self._asker, self._started_at = container, asker, started_at
         self._changed, self._failed = changed, failed
         self.result = Probed("startupProbe" not in container, self._is_ready_at_first)
@@ -94,7 +97,9 @@ class Probes:
         while True:
             await asyncio.sleep(max(due - monotonic(), 0.0))
             due = max(due + probe.period_seconds, monotonic())
+            asked_at = monotonic()
             text = await self._asker.ask(action, action.get("timeoutSeconds") or 1)
+            self._answers.add(kind, self._container["name"], is_well=not text, seconds=monotonic() - asked_at)
             if text:
                 self._failed(Told(kind, text))
             if (has_passed := counter.verdict(probe, is_well=not text)) is not None:

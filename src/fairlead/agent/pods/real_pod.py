@@ -16,7 +16,9 @@ from fairlead.agent.pods.errands import Errands
 from fairlead.agent.pods.files import NoHostname, kernel_hostname, system_mounts
 from fairlead.agent.pods.log_rotation import remove_log
 from fairlead.agent.pods.place import Place
+from fairlead.agent.pods.probe_metrics import ProbeAnswers
 from fairlead.agent.pods.probing import Probes, Told
+from fairlead.agent.pods.pulls import PullSecret
 from fairlead.agent.pods.remnants import tear_down
 from fairlead.agent.pods.requests_to_pods import Asker
 from fairlead.agent.pods.service_links import service_variables
@@ -41,6 +43,7 @@ from fairlead.api.event_types import NORMAL, WARNING
 from fairlead.api.objects import Obj
 from fairlead.api.pods import FINISHED, Container, Pod
 from fairlead.api.quantity import ZERO
+from fairlead.golang.durations import format_seconds
 from fairlead.golang.quoting import go_quote
 from fairlead.node.cgroups.pods import pod_values
 from fairlead.node.configuration.feature_gates import ENV_FILES
@@ -61,12 +64,15 @@ class RealPod:
         self.pod, self.manifest = pod, manifest
         self.place, self.errands = place, Errands(wake)
         self.current: dict[str, str] = {}  # by name of the container: the id of its latest run
+        self._had: set[tuple[str, str]] = set()  # images that it may have, by name and id, whatever becomes of secrets
         self.pulled: set[str] = set()  # containers whose image was asked for anew, as their policy says
         self.addresses: tuple[str, ...] = ()
         self.sandbox: Sandbox | None = None
         self.allocated: Allocated = {}  # what the node has given it, where another size is desired
         self._wake, self._handler = wake, ""
         self._probes: dict[str, Probes] = {}
+        self.probe_answers = ProbeAnswers()
+        self._seen_at = monotonic()
         self._stopping: dict[str, Stopping] = {}
         self._volumes = PodVolumes(place.folder(pod.metadata.uid), self._most_memory)
 
@@ -75,10 +81,23 @@ class RealPod:
         """Whether it has ended, as was reported: what the API server tells of that may not have come back yet."""
         return self.pod.is_finished or (self.manifest.get("status") or {}).get("phase") in FINISHED
 
+    def reported(self, manifest: Obj) -> None:
+        """The API server shows that of it now."""
+        before, phase = (((each.get("status") or {}).get("phase")) for each in (self.manifest, manifest))
+        if phase == "Running" and before == "Pending":
+            self.place.metrics.runs(monotonic() - self._seen_at)
+        self.manifest = manifest
+
     # -- what all containers share
 
     async def make_sandbox(self) -> bool:
         """The cgroup, the namespaces and the network; an event tells what failed, and it is tried again."""
+        began = monotonic()
+        is_made = await self._make_sandbox()
+        self.place.metrics.sandbox(self._handler, monotonic() - began, is_made=is_made)
+        return is_made
+
+    async def _make_sandbox(self) -> bool:
         place, meta, spec = self.place, self.pod.metadata, self.manifest["spec"]
         security = spec.get("securityContext") or {}
         try:
@@ -141,7 +160,7 @@ class RealPod:
         return False
 
     async def set_up_volumes(self) -> str:
-        images = ImageVolumes(self.place.images, self._pull_secrets)
+        images = ImageVolumes(self.place.pulls, self._pull_secrets)
         problem = await self._volumes.set_up(self._volumes_wanted, self._content(self.place.sources), images)
         if problem:
             self.errands.forget_after("volumes", AGAIN_SECONDS)
@@ -159,15 +178,15 @@ class RealPod:
 
     async def pull(self, container: Container, *, is_init: bool) -> str:
         """Why it cannot be had; empty once it is there."""
-        began = monotonic()
         try:
-            image = await self.place.images.pull(container.image, await self._pull_secrets())
+            pulled = await self.place.pulls.pull(container.image, await self._pull_secrets())
         except PullFailure as failure:
             return str(failure)
-        took = f"{monotonic() - began:.3f}s"
+        self._had.add((container.image, pulled.image.id))
+        took, waited = (format_seconds(int(each * 1000) / 1000) for each in (pulled.seconds, pulled.waited_seconds))
         message = (
-            f'Successfully pulled image "{container.image}" in {took} ({took} including waiting). '
-            f"Image size: {image.size_bytes} bytes."
+            f'Successfully pulled image "{container.image}" in {took} ({waited} including waiting). '
+            f"Image size: {pulled.image.size_bytes} bytes."
         )
         self.tell(Note(NORMAL, "Pulled", message, field_path(container, is_init=is_init)))
         return ""
@@ -176,6 +195,11 @@ class RealPod:
 
     async def start(self, container: Container, attempt: int, image: Image, *, is_init: bool) -> Start:
         """Make and start the container, and wait for its hook."""
+        start = await self._start(container, attempt, image, is_init=is_init)
+        self.place.metrics.container(container, start.problem, is_init=is_init)
+        return start
+
+    async def _start(self, container: Container, attempt: int, image: Image, *, is_init: bool) -> Start:
         runtime, whole = self.place.runtime, self.container(container.name)
         id_ = self._run_of(container.name, attempt)
         try:
@@ -239,7 +263,9 @@ class RealPod:
             self.tell(Note(WARNING, "Unhealthy", told.message, path))
 
         asker = self._asker(container.name, id_)
-        found = self._probes[id_] = Probes(self.container(container.name), asker, started_at, self._wake, failed)
+        found = self._probes[id_] = Probes(
+            self.container(container.name), asker, started_at, self._wake, failed, self.probe_answers
+        )
         return found
 
     def lost_sandbox(self) -> None:
@@ -408,12 +434,23 @@ class RealPod:
             if port.get("hostPort")
         ]
 
-    async def _pull_secrets(self) -> list[Mapping[str, bytes]]:
-        """A secret that is not there is passed over, as a kubelet does."""
-        named = self.manifest["spec"].get("imagePullSecrets") or ()
+    async def may_have(self, image: Image, reference: str) -> bool:
+        """Whether the pod may have an image that is here already, without pulling it."""
+        key = reference, image.id
+        if key not in self._had and self.place.pulls.is_open_to(reference, image, await self._pull_secrets()):
+            self._had.add(key)
+        return key in self._had
+
+    async def _pull_secrets(self) -> list[PullSecret]:
+        """A secret that is not there is passed over and told of, as a kubelet does."""
+        named = [secret.get("name") or "" for secret in self.manifest["spec"].get("imagePullSecrets") or ()]
         namespace = self.pod.metadata.namespace
-        found = [await self.place.sources.read("Secret", namespace, secret.get("name") or "") for secret in named]
-        return [data for data in found if data is not None]
+        found = {name: await self.place.sources.pull_secret(namespace, name) for name in named if name}
+        if missing := [name for name, secret in found.items() if secret is None]:
+            text = f"Unable to retrieve some image pull secrets ({', '.join(missing)})"
+            text = f"{text}; attempting to pull the image may not succeed."
+            self.tell(Note(WARNING, "FailedToRetrieveImagePullSecret", text))
+        return [secret for secret in found.values() if secret is not None]
 
 
 def _is_privileged(spec: Obj) -> bool:

@@ -9,9 +9,10 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from fairlead.agent.pods.pulls import PullSecret
 from fairlead.api.builtin import CONFIG_MAPS, RUNTIME_CLASSES, SECRETS, SERVICE_ACCOUNTS
 from fairlead.api.errors import NotFound
-from fairlead.api.meta import View
+from fairlead.api.meta import Object, View
 from fairlead.api.objects import Obj
 from fairlead.api.pods import Pod
 from fairlead.api.verbs import Api
@@ -33,6 +34,10 @@ class _RuntimeClass(View):
 class _Content(View):
     data: dict[str, str] | None = None
     binary_data: dict[str, str] | None = None
+
+
+class _Secret(Object):
+    data: dict[str, str] | None = None
 
 
 class _Token(NamedTuple):
@@ -68,6 +73,15 @@ class Sources(msgspec.Struct, frozen=True):
         encoded, plain = (content.data, {}) if kind == "Secret" else (content.binary_data, content.data)
         found = {key: base64.b64decode(value) for key, value in (encoded or {}).items()}
         return found | {key: value.encode() for key, value in (plain or {}).items()}
+
+    async def pull_secret(self, namespace: str, name: str) -> PullSecret | None:
+        """None if there is none of that name."""
+        try:
+            found = (await self.api.get(SECRETS, name, namespace)).view(_Secret)
+        except NotFound:
+            return None
+        data = {key: base64.b64decode(value) for key, value in (found.data or {}).items()}
+        return PullSecret(namespace, name, found.metadata.uid, data)
 
     async def found(self, namespace: str, wanted: Iterable[ConfigSource]) -> Found:
         """Which of these are there, with which keys."""

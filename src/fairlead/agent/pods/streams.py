@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from fairlead.agent import linux
 from fairlead.agent.kubelet_api.pod_streams import ProcessStreams
 from fairlead.agent.pods.place import Place
+from fairlead.agent.pods.probe_metrics import families
 from fairlead.agent.pods.real_pod import RealPod
 from fairlead.agent.pods.worker import PodWorker
 from fairlead.agent.runtimes.base import ContainerStatus, State
 from fairlead.api.encoded import Encoded, encoded
 from fairlead.api.objects import Obj
 from fairlead.node.stats.measurements import NodeMeasurements
+from fairlead.runtime.metrics import GAUGE, Computed, Family
 from fairlead.runtime.streaming.remote_command import Wanted
+
+_DESIRED: Final = (
+    "[ALPHA] The number of pods the kubelet is being instructed to run. "
+    "static is true if the pod is not from the apiserver."
+)
 
 
 class RealPodStreams:
@@ -80,6 +89,17 @@ class RealPodStreams:
 
     def evictions(self) -> Mapping[str, int]:
         return self._evictions
+
+    def metrics(self) -> Iterable[Family]:
+        return *self._place.metrics.families, self._desired()
+
+    def _desired(self) -> Family:
+        counts = Counter(str(self._worker.is_static(real)).lower() for real in self._worker.real_pods)
+        read = [((is_static,), float(counts[is_static])) for is_static in ("false", "true")]
+        return Computed(GAUGE, "kubelet_desired_pods", _DESIRED, ("static",), lambda: read)
+
+    def probe_metrics(self) -> Iterable[Family]:
+        return families((real.pod.metadata, real.probe_answers) for real in self._worker.real_pods)
 
     def configuration(self) -> Obj:
         return self._configuration

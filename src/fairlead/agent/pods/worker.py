@@ -41,9 +41,8 @@ from fairlead.runtime.workqueue import WorkQueue
 
 #: How many pods are worked on at once.
 WORKERS: Final = 16
-#: How soon a source that a pod waits for is looked for again, and how old what came from the API may be.
+#: How soon a source that a pod waits for is looked for again.
 SOURCES_AGAIN_SECONDS: Final = 5.0
-REFRESH_SECONDS: Final = 60.0
 
 log = logging.getLogger(__name__)
 
@@ -115,6 +114,9 @@ class PodWorker:
     def real_pods(self) -> Sequence[RealPod]:
         """Those that are looked after."""
         return list(self._real.values())
+
+    def is_static(self, real: RealPod) -> bool:
+        return self._pods.is_static(real.pod)
 
     def real_pod(self, uid: str) -> RealPod | None:
         return self._real.get(uid)
@@ -239,6 +241,7 @@ class PodWorker:
         )
         if (refusal := admission.refusal) is not None:
             self._place.events.tell(pod, [Note(WARNING, refusal.reason, refusal.message)])
+            self._place.metrics.refused(refusal.reason)
             await self._report(pod, run, real, refusal.status() | {"startTime": timestamp()})
             return True
         if admission.preempted:
@@ -283,7 +286,7 @@ class PodWorker:
         return PodAddresses(self._place.node_ip, own)
 
     async def _report(self, pod: Pod, run: PodRun, real: RealPod, status: Obj) -> None:
-        real.manifest = await self._pods.report(pod, status)
+        real.reported(await self._pods.report(pod, status))
         run.reported_version = real.manifest["metadata"]["resourceVersion"]
 
     # -- the end
@@ -325,8 +328,9 @@ class PodWorker:
             self._retry_resizes()
 
     async def _refresh(self) -> None:
+        """What came from the API is never older."""
         while True:
-            await asyncio.sleep(REFRESH_SECONDS)
+            await asyncio.sleep(self._place.configured.configuration.sync_frequency)
             self._retry_resizes()
             sources = self._place.sources.for_a_round()
             async for uid in in_turns(list(self._admitted)):

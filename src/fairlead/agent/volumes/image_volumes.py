@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from fairlead.agent import linux
-from fairlead.agent.images_seam import Image, Images, InvalidName, PullFailure
+from fairlead.agent.images_seam import Image, InvalidName, PullFailure
+from fairlead.agent.pods.pulls import Pulls, PullSecret
 from fairlead.agent.volumes.problems import VolumeProblem
 from fairlead.api.objects import Obj
 from fairlead.node.start_requirements import never_pulled
@@ -21,8 +22,8 @@ _LONGEST_OPTIONS: Final = 4095
 
 
 class ImageVolumes(msgspec.Struct, frozen=True):
-    images: Images
-    secrets: Callable[[], Awaitable[Sequence[Mapping[str, bytes]]]]
+    pulls: Pulls
+    secrets: Callable[[], Awaitable[Sequence[PullSecret]]]
 
     async def set_up(self, source: Obj, folder: Path) -> None:
         """Mount it there, once; VolumeProblem if it cannot be had."""
@@ -34,12 +35,15 @@ class ImageVolumes(msgspec.Struct, frozen=True):
 
     async def _image(self, reference: str, policy: str) -> Image:
         try:
-            found = self.images.find(reference)
-            if found is not None and policy != "Always":
+            found = self.pulls.images.find(reference) if policy != "Always" else None
+            if found is not None and self.pulls.is_open(reference, found):
+                return found
+            secrets = await self.secrets()
+            if found is not None and self.pulls.is_open_to(reference, found, secrets):
                 return found
             if policy == "Never":
                 raise VolumeProblem(never_pulled(reference))
-            return await self.images.pull(reference, await self.secrets())
+            return (await self.pulls.pull(reference, secrets)).image
         except (InvalidName, PullFailure) as failure:
             raise VolumeProblem(str(failure)) from None
 

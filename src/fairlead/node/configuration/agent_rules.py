@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fairlead.api.names import label_value, qualified_name
+from fairlead.api.taints import EFFECTS
 from fairlead.golang.durations import format_seconds
 from fairlead.golang.quoting import go_quote
 from fairlead.node.configuration.feature_gates import PULLED_SECRET_IMAGES, FeatureGates
@@ -50,6 +52,16 @@ def modes(config: KubeletConfiguration, gates: FeatureGates) -> Iterator[str]:
         yield "serverTLSBootstrap true requires feature gate RotateKubeletServerCertificate"
     if config.run_once:
         yield "runOnce (--runOnce) true, Runonce mode has been deprecated and should not be set"
+
+
+def taints(config: KubeletConfiguration) -> Iterator[str]:
+    """These alone are not called an invalid configuration, but for the time."""
+    for taint in config.register_with_taints:
+        key, value, effect, added = (taint.get(name) or "" for name in ("key", "value", "effect", "timeAdded"))
+        if qualified_name(key) or label_value(value) or (effect and effect not in EFFECTS):
+            yield f"invalid taint: {{{key} {value} {effect} {added or '<nil>'}}}"
+        if added:
+            yield "invalid configuration: taint.TimeAdded is not nil"
 
 
 def topology(config: KubeletConfiguration, _gates: FeatureGates) -> Iterator[str]:
@@ -114,6 +126,24 @@ def pull_credentials(config: KubeletConfiguration, gates: FeatureGates) -> Itera
             "can't set `preloadedImagesVerificationAllowlist` if `imagePullCredentialsVertificationPolicy` "
             'is not "NeverVerifyAllowlistedImages"'
         )
+    elif problem := next(filter(None, map(_pattern_problem, allowed)), ""):
+        yield f"invalid image pattern in `preloadedImagesVerificationAllowlist`: {problem}"
+
+
+def _pattern_problem(pattern: str) -> str:
+    """What is wrong with the name of an image or of a place of images (`HOST/PATH/*`); empty if nothing is."""
+    if pattern != pattern.strip():
+        return f"leading/trailing spaces are not allowed: {pattern}"
+    bare = pattern.removesuffix("*") if pattern.endswith("/*") else pattern
+    if not bare:
+        return f"the supplied pattern is too short: {pattern}"
+    if "*" in bare:
+        return f"not a valid wildcard pattern, only patterns ending with '/*' are allowed: {pattern}"
+    if bare == "/":
+        return "at least registry hostname is required"
+    if bare == pattern and ("@" in bare or ":" in bare.rpartition("/")[2]):
+        return f"neither tag nor digest is accepted in an image reference: {pattern}"
+    return ""
 
 
 def logs(config: KubeletConfiguration, gates: FeatureGates) -> Iterator[str]:

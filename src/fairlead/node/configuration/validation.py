@@ -21,6 +21,8 @@ Rule: TypeAlias = Callable[[KubeletConfiguration, FeatureGates], Iterator[str]]
 def problems(config: KubeletConfiguration, gates: FeatureGates, cgroup_version: int) -> list[str]:
     """Everything that is wrong, each text once."""
     found = [
+        *_broken(_BEFORE_TAINTS, config, gates),
+        *agent_rules.taints(config),
         *_broken(_BEFORE_HOST, config, gates),
         *resource_rules.host(config, cgroup_version),
         *_broken(_AFTER_HOST, config, gates),
@@ -41,7 +43,7 @@ def _enforcement(config: KubeletConfiguration, _gates: FeatureGates) -> Iterator
     return enforcement_problems(config)
 
 
-_BEFORE_HOST: Final[tuple[Rule, ...]] = (
+_BEFORE_TAINTS: Final[tuple[Rule, ...]] = (
     agent_rules.lease,
     _bounds(EVENTS),
     resource_rules.quota_period,
@@ -50,6 +52,8 @@ _BEFORE_HOST: Final[tuple[Rule, ...]] = (
     _bounds(NUMBERS),
     agent_rules.image_pulls,
     agent_rules.modes,
+)
+_BEFORE_HOST: Final[tuple[Rule, ...]] = (
     agent_rules.topology,
     agent_rules.shutdown,
     resource_rules.swap,

@@ -20,6 +20,8 @@ from fairlead.node.stats.measurements import (
     InterfaceMeasurements,
     MemoryMeasurements,
     NodeMeasurements,
+    PressureMeasurements,
+    Waiting,
 )
 
 _NANOS: Final = 10**9
@@ -38,6 +40,7 @@ class _Cgroup(NamedTuple):
     filesystems: tuple[FilesystemMeasurements, ...] = ()
     disks: tuple[DiskMeasurements, ...] = ()
     network: tuple[InterfaceMeasurements, ...] = ()
+    pressures: PressureMeasurements | None = None
 
 
 class _Measure(NamedTuple):
@@ -148,6 +151,33 @@ _DISKS: Final[tuple[tuple[Family, Callable[[DiskMeasurements], int]], ...]] = (
     ),
     (Family("container_fs_writes_total", COUNTER, "Cumulative count of writes completed"), lambda it: it.writes),
 )
+_MICROS: Final = 10**6
+_WAITED: Final[tuple[tuple[Family, Callable[[PressureMeasurements], Waiting]], ...]] = tuple(
+    (Family(f"container_pressure_{resource}_{kind}_seconds_total", COUNTER, f"Total time duration {text}."), waiting)
+    for resource, text, kind, waiting in (
+        (
+            "cpu",
+            "no tasks in the container could make progress due to CPU congestion",
+            "stalled",
+            lambda it: it.cpu.full,
+        ),
+        ("cpu", "tasks in the container have waited due to CPU congestion", "waiting", lambda it: it.cpu.some),
+        (
+            "memory",
+            "no tasks in the container could make progress due to memory congestion",
+            "stalled",
+            lambda it: it.memory.full,
+        ),
+        ("memory", "tasks in the container have waited due to memory congestion", "waiting", lambda it: it.memory.some),
+        (
+            "io",
+            "no tasks in the container could make progress due to IO congestion",
+            "stalled",
+            lambda it: it.io.full,
+        ),
+        ("io", "tasks in the container have waited due to IO congestion", "waiting", lambda it: it.io.some),
+    )
+)
 _DEVICE_USAGE = Family("container_blkio_device_usage_total", COUNTER, "Blkio Device bytes usage")
 _INTERFACES: Final[tuple[tuple[Family, Callable[[InterfaceMeasurements], int]], ...]] = (
     (
@@ -214,6 +244,9 @@ def exposition(node: NodeMeasurements) -> bytes:
     for family, of_spec in _SPECS:
         specs = [(it, of_spec(it.cpu_spec)) for it in cgroups if it.cpu_spec is not None]
         found[family] = [Sample(it.labels, amount, at) for it, amount in specs if amount is not None]
+    for family, waiting in _WAITED:
+        waits = [(it.labels, it.pressures) for it in cgroups if it.pressures is not None]
+        found[family] = [Sample(labels, waiting(of).total_micros / _MICROS, at) for labels, of in waits]
     found |= _of_parts(cgroups, _FILESYSTEMS, "device", lambda it: [(each.device, each) for each in it.filesystems], at)
     found |= _of_parts(cgroups, _DISKS, "device", lambda it: [(each.device, each) for each in it.disks], at)
     found[_DEVICE_USAGE] = [
@@ -257,6 +290,7 @@ def _cgroups(node: NodeMeasurements) -> Iterator[_Cgroup]:
         filesystems=filesystems,
         disks=node.disks,
         network=node.network or (),
+        pressures=node.pressures,
     )
     for container in node.system_containers:
         if container.cgroup:  # a daemon without a cgroup of its own is seen in no other
@@ -274,6 +308,7 @@ def _cgroups(node: NodeMeasurements) -> Iterator[_Cgroup]:
             pod.cpu_spec,
             disks=pod.disks,
             network=pod.network or (),
+            pressures=pod.pressures,
         )
         for container in pod.containers:
             path = container.cgroup or f"{cgroup}/{container.container_id or container.name}"
@@ -292,6 +327,7 @@ def _of_container(container: ContainerMeasurements, labels: dict[str, str]) -> _
         container.cpu_spec,
         () if container.rootfs is None else (container.rootfs,),
         container.disks,
+        pressures=container.pressures,
     )
 
 

@@ -45,6 +45,29 @@ class MemoryMeasurements(msgspec.Struct, frozen=True, gc=False):
     oom_kills: int = 0
 
 
+class Waiting(msgspec.Struct, frozen=True, gc=False):
+    """How long there was waiting, in microseconds, and in which part of the last seconds (per cent)."""
+
+    total_micros: int = 0
+    avg10: float = 0.0
+    avg60: float = 0.0
+    avg300: float = 0.0
+
+
+class Pressure(msgspec.Struct, frozen=True, gc=False):
+    #: Of some of the processes, and of all at once.
+    some: Waiting
+    full: Waiting
+
+
+class PressureMeasurements(msgspec.Struct, frozen=True, gc=False):
+    """What processes wait for (PSI)."""
+
+    cpu: Pressure
+    memory: Pressure
+    io: Pressure
+
+
 class SwapMeasurements(msgspec.Struct, frozen=True, gc=False):
     usage: int = 0
     available: int | None = None
@@ -114,6 +137,7 @@ class ContainerMeasurements(msgspec.Struct, frozen=True, gc=False):
     image: str = ""
     cpu_spec: CpuSpec | None = None
     disks: tuple[DiskMeasurements, ...] = ()
+    pressures: PressureMeasurements | None = None
 
 
 class PodMeasurements(msgspec.Struct, frozen=True, gc=False):
@@ -135,6 +159,7 @@ class PodMeasurements(msgspec.Struct, frozen=True, gc=False):
     cpu_spec: CpuSpec | None = None
     network: tuple[InterfaceMeasurements, ...] | None = None
     disks: tuple[DiskMeasurements, ...] = ()
+    pressures: PressureMeasurements | None = None
 
 
 class ContainerUse(msgspec.Struct, frozen=True, gc=False):
@@ -177,6 +202,7 @@ class NodeMeasurements(msgspec.Struct, frozen=True, gc=False):
     pods: tuple[PodMeasurements, ...] = ()
     network: tuple[InterfaceMeasurements, ...] | None = None
     disks: tuple[DiskMeasurements, ...] = ()
+    pressures: PressureMeasurements | None = None
     #: Over how many seconds rates are taken; and how many cpus there are.
     window_seconds: float = 10.0
     cpus: int = 1

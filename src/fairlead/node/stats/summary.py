@@ -17,8 +17,10 @@ from fairlead.node.stats.measurements import (
     MemoryMeasurements,
     NodeMeasurements,
     PodMeasurements,
+    Pressure,
     SwapMeasurements,
     VolumeMeasurements,
+    Waiting,
 )
 from fairlead.runtime.clock import timestamp
 
@@ -41,8 +43,7 @@ class _Summary:
             "nodeName": node.name,
             "systemContainers": [self._container(container) for container in node.system_containers],
             "startTime": timestamp(node.started_at),
-            "cpu": self._cpu(node.cpu),
-            "memory": self._memory(node.memory),
+            **self._used(node),
         }
         if self._has_disks:
             shown["network"] = self._network(node.network)
@@ -60,8 +61,7 @@ class _Summary:
             "podRef": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
             "startTime": timestamp(pod.started_at),
             "containers": [self._container(container) for container in pod.containers],
-            "cpu": self._cpu(pod.cpu),
-            "memory": self._memory(pod.memory),
+            **self._used(pod),
         }
         if self._has_disks:
             volumes = [self._volume(pod, volume) for volume in pod.volumes]
@@ -74,8 +74,7 @@ class _Summary:
         shown: Obj = {
             "name": container.name,
             "startTime": timestamp(container.started_at),
-            "cpu": self._cpu(container.cpu),
-            "memory": self._memory(container.memory),
+            **self._used(container),
         }
         if self._has_disks:
             shown |= {"rootfs": self._filesystem(container.rootfs), "logs": self._filesystem(container.logs)}
@@ -84,6 +83,14 @@ class _Summary:
     def _volume(self, pod: PodMeasurements, volume: VolumeMeasurements) -> Obj:
         claim = {"name": volume.claim, "namespace": pod.namespace} if volume.claim else None
         return _present({**(self._filesystem(volume.filesystem) or {}), "name": volume.name, "pvcRef": claim})
+
+    def _used(self, measured: NodeMeasurements | PodMeasurements | ContainerMeasurements) -> Obj:
+        """With what is waited for, where that is known."""
+        cpu, memory, waits = self._cpu(measured.cpu), self._memory(measured.memory), measured.pressures
+        if waits is None:
+            return {"cpu": cpu, "memory": memory}
+        io = {"time": self._time, "psi": _psi(waits.io)} if self._has_disks else None
+        return {"cpu": cpu | {"psi": _psi(waits.cpu)}, "memory": memory | {"psi": _psi(waits.memory)}, "io": io}
 
     def _cpu(self, cpu: CpuMeasurements) -> Obj:
         amounts = {"usageNanoCores": cpu.usage_nano_cores, "usageCoreNanoSeconds": cpu.usage_core_nano_seconds}
@@ -127,6 +134,14 @@ class _Summary:
 
     def _swap(self, swap: SwapMeasurements) -> Obj:
         return _present({"time": self._time, "swapAvailableBytes": swap.available, "swapUsageBytes": swap.usage})
+
+
+def _psi(pressure: Pressure) -> Obj:
+    return {"full": _waiting(pressure.full), "some": _waiting(pressure.some)}
+
+
+def _waiting(found: Waiting) -> Obj:
+    return {"total": found.total_micros, "avg10": found.avg10, "avg60": found.avg60, "avg300": found.avg300}
 
 
 def _interface(found: InterfaceMeasurements) -> Obj:

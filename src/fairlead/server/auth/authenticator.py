@@ -7,14 +7,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final
 
 import msgspec
 
-from fairlead.api.users import ANONYMOUS, UNAUTHENTICATED, User
-
-#: Whoever shows nothing, where that is enough.
-ANONYMOUS_USER: Final = User(ANONYMOUS, (UNAUTHENTICATED,))
+from fairlead.api.users import ANONYMOUS_USER, User
 
 
 class Credentials(msgspec.Struct, frozen=True):

@@ -27,7 +27,7 @@ from fairlead.api.errors import (
     Unauthorized,
     Unknown,
 )
-from fairlead.api.users import User
+from fairlead.api.users import ANONYMOUS_USER, User
 from fairlead.golang.quoting import go_quote
 from fairlead.runtime.clock import stopwatch
 from fairlead.runtime.http.exchange import Receive
@@ -39,7 +39,7 @@ from fairlead.server.access import Authorizer, Decision, Verdict, check
 from fairlead.server.aggregation.aggregator import Aggregator
 from fairlead.server.audit.auditor import Auditor
 from fairlead.server.auth import websocket_tokens
-from fairlead.server.auth.authenticator import ANONYMOUS_USER, Authenticator, Credentials
+from fairlead.server.auth.authenticator import Authenticator, Credentials
 from fairlead.server.auth.impersonation import impersonated, wanted_user
 from fairlead.server.context import REQUEST_SECONDS
 from fairlead.server.fairness.fairness import Fairness, Rejected

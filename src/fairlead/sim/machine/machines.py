@@ -28,6 +28,7 @@ from fairlead.node.eviction.messages import THRESHOLD_MET, attempting_to_reclaim
 from fairlead.node.eviction.ranking import Overuse
 from fairlead.node.eviction.signals import DISK_PRESSURE, MEMORY_PRESSURE, PID_PRESSURE
 from fairlead.node.evidence import OOM_SCORES, PRESSURE, RANKING, STORAGE_USE, StorageUse, annotation, pressure
+from fairlead.node.oom import SYSTEM_OOM, system_oom_message
 from fairlead.node.plan import NodeEvent
 from fairlead.node.pod_lifecycle import PodRun
 from fairlead.runtime.clock import now, timestamp
@@ -50,7 +51,6 @@ from fairlead.sim.usage.resolving import DEFAULT
 
 PRESSURES = (MEMORY_PRESSURE, DISK_PRESSURE, PID_PRESSURE)
 #: What the kubelet calls it when the whole machine has no memory left.
-SYSTEM_OOM = "SystemOOM"
 #: Of ours, on the pod: a cgroup has no memory left, though no container exceeds its own limit.
 OOM_KILLING = "OOMKilling"
 
@@ -405,7 +405,7 @@ class Machines:
         if not kill.scores.cgroup:
             if not entry.warnings.may_warn(now()):
                 return
-            message = f"System OOM encountered, victim process: {kill.container}, pid: {1 + len(self._killed)}"
+            message = system_oom_message(kill.container, 1 + len(self._killed))
             self._events.of_node(entry.node, WARNING, SYSTEM_OOM, message, scores)
         elif (pod := self._find(kill.pod.key)) is not None and entry.warnings.may_tell_kill(now()):
             message = f"Memory cgroup {kill.scores.cgroup} is out of memory: killed container {kill.container}"

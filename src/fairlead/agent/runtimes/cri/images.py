@@ -7,17 +7,17 @@ says of its containers stands in the runtime's verbose answers alone, in a form 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from fairlead.agent.images.credentials import keyring
+from fairlead.agent.images.credentials import Credential
 from fairlead.agent.images.errors import InvalidReference
 from fairlead.agent.images.references import image_id, parse
-from fairlead.agent.images_seam import InvalidName, PullFailure
+from fairlead.agent.images_seam import InvalidName, ListedImage, PullFailure
 from fairlead.agent.runtimes.base import RuntimeFailure
 from fairlead.agent.runtimes.cri import messages as cri
 from fairlead.agent.runtimes.cri.client import CallFailed, Client
@@ -62,6 +62,7 @@ class CriImages:
         self._client = client
         self._by_id: dict[str, CriImage] = {}
         self._names: dict[str, str] = {}  # in full, with tag or digest: the id
+        self._listed: Sequence[ListedImage] = ()
         self._kept: set[str] = set()  # ids of those that the runtime needs or wants to keep
         self._usage = DiskUsage(0, 0)
         self._turn = asyncio.Lock()
@@ -73,6 +74,7 @@ class CriImages:
             by_id = {each.id: self._by_id.get(each.id) or await self._known(each) for each in found}
             self._by_id = {id_: image for id_, image in by_id.items() if image is not None}
             self._names = {name: each.id for each in found for name in (*each.repo_tags, *each.repo_digests)}
+            self._listed = [ListedImage(each.id, [*each.repo_digests, *each.repo_tags], each.size) for each in found]
             needed = (await configuration(self._client)).sandbox_image  # containerd 1.6 does not pin it
             self._kept = {each.id for each in found if each.pinned or needed in each.repo_tags}
             usages = (await self._client.call(cri.IMAGE_FS, cri.Nothing())).image_filesystems
@@ -86,36 +88,32 @@ class CriImages:
             return self._by_id.get(id_)
         return self._by_id.get(self._names.get(_in_full(reference), ""))
 
-    async def pull(self, reference: str, secrets: Sequence[Mapping[str, bytes]]) -> CriImage:
+    def source_of(self, reference: str) -> str:
+        return reference
+
+    async def pull(self, reference: str, credential: Credential | None) -> CriImage:
+        auth = None
+        if credential is not None:
+            auth = cri.AuthConfig(username=credential.username, password=credential.password)
         try:
             wanted = parse(reference)
-            current = [data[".dockerconfigjson"] for data in secrets if ".dockerconfigjson" in data]
-            legacy = [data[".dockercfg"] for data in secrets if ".dockercfg" in data]
-            credentials = keyring(current, legacy).lookup(wanted)
-        except (InvalidReference, ValueError) as error:
-            raise PullFailure(str(error)) from None
-        auths: list[cri.AuthConfig | None] = [
-            cri.AuthConfig(username=each.username, password=each.password) for each in credentials
-        ]
-        failure: RuntimeFailure | None = None
-        for auth in auths or [None]:
             asked = cri.PullImageRequest(image=cri.ImageSpec(image=str(wanted)), auth=auth)
-            try:
-                await self._client.call(cri.PULL, asked, _PULL_SECONDS)
-                await self.look()
-            except RuntimeFailure as error:
-                failure = error
-                continue
-            if (found := self.find(reference)) is not None:
-                return found
-            failure = RuntimeFailure(f"image {wanted} was pulled and is not there")
-        raise PullFailure(str(failure))
+            await self._client.call(cri.PULL, asked, _PULL_SECONDS)
+            await self.look()
+        except (InvalidReference, RuntimeFailure) as error:
+            raise PullFailure(str(error)) from None
+        if (found := self.find(reference)) is None:
+            raise PullFailure(f"image {wanted} was pulled and is not there")
+        return found
 
     def disk_usage(self) -> DiskUsage:
         return self._usage
 
     def ids(self) -> Sequence[str]:
         return [id_ for id_ in self._by_id if id_ not in self._kept]
+
+    def listed(self) -> Sequence[ListedImage]:
+        return self._listed
 
     async def remove(self, id_: str) -> None:
         try:
