@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -30,6 +31,10 @@ from tests.agent.machine import missing
 PAUSE = "fairlead.test/pause:1"
 START_SECONDS = 30.0
 
+#: Where the programs of another containerd are than the machine's own, and of a runc or crun that goes with it.
+FOLDER = "FAIRLEAD_CONTAINERD"
+_PATH = os.pathsep.join(filter(None, (os.environ.get(FOLDER), os.environ["PATH"])))
+_ENVIRONMENT = {**os.environ, "PATH": _PATH}
 _PROGRAMS = ("containerd", "ctr", "runc")
 _PLUGINS = Path("/usr/lib/cni")
 _CRI = 'plugins."io.containerd.grpc.v1.cri"'
@@ -59,6 +64,8 @@ config_path = "{folder}/certs"
 [{cri}.cni]
 bin_dir = "{plugins}"
 conf_dir = "{folder}/cni"
+[plugins."io.containerd.nri.v1.nri"]
+disable = true
 """
 
 
@@ -67,14 +74,32 @@ def missing_containerd() -> str:
     """Why containerd cannot be run here; empty if it can."""
     if why := missing():
         return why
-    if absent := [name for name in _PROGRAMS if shutil.which(name) is None]:
+    if absent := [name for name in _PROGRAMS if shutil.which(name, path=_PATH) is None]:
         return f"a container runtime behind CRI needs {', '.join(absent)} (apt-get install containerd runc)"
     if not (_PLUGINS / "ptp").exists():
         return "containerd needs plugins for the network of pods (apt-get install containernetworking-plugins)"
     return ""
 
 
+@lru_cache
+def _version() -> tuple[int, ...]:
+    """Its first numbers; those of none are the lowest."""
+    if missing_containerd():
+        return ()
+    command = ["containerd", "--version"]
+    said = subprocess.run(command, capture_output=True, text=True, env=_ENVIRONMENT, check=True).stdout
+    numbers = re.search(r" v?(\d+)\.(\d+)\.", said)
+    assert numbers is not None, said
+    return tuple(map(int, numbers.groups()))
+
+
 with_containerd = pytest.mark.skipif(bool(missing_containerd()), reason=missing_containerd())
+before_containerd_2 = pytest.mark.skipif(
+    _version() >= (2,), reason="containerd 2 can do what this expects to be refused"
+)
+since_containerd_2 = pytest.mark.skipif(
+    _version() < (2,), reason=f"takes containerd 2: {FOLDER} names the folder of its programs (CONTRIBUTING.md)"
+)
 
 
 @dataclass
@@ -92,7 +117,7 @@ class Containerd:
         """Return once it serves."""
         with (self.folder / "log").open("ab") as log:
             command = [*self.within, "containerd", "--config", str(self.folder / "config.toml")]
-            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, env=_ENVIRONMENT)
         until = time.monotonic() + START_SECONDS
         while self._ctr("version", check=False).returncode != 0:
             assert self._process.poll() is None and time.monotonic() < until, (self.folder / "log").read_text()
@@ -125,7 +150,7 @@ class Containerd:
     def _ctr(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         socket = f"{self.folder}/containerd.sock"
         command = ["ctr", "--address", socket, "--namespace", "k8s.io", *arguments]
-        done = subprocess.run(command, capture_output=True, text=True)
+        done = subprocess.run(command, capture_output=True, text=True, env=_ENVIRONMENT)
         assert done.returncode == 0 or not check, done.stderr
         return done
 
@@ -174,6 +199,7 @@ def containerd(rootfs: Path, within: Sequence[str] = (), *, has_network: bool = 
     """It runs while the block does; what its pods pause with is a program of the root file system."""
     with tempfile.TemporaryDirectory(prefix="fairlead-cri-") as name:  # paths of sockets are short
         place = Path(name)
+        place.chmod(0o711)  # as /run is: root of a pod with users of its own passes through
         disabled = msgspec.json.encode(_DISABLED).decode()
         config = _CONFIG.format(folder=place, cri=_CRI, pause=PAUSE, plugins=_PLUGINS, disabled=disabled)
         (place / "config.toml").write_text(config)

@@ -10,9 +10,12 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from grpclib.const import Status
+from grpclib.exceptions import GRPCError
 
 from fairlead.agent.cgroups.hierarchies import Hierarchies
 from fairlead.agent.cgroups.machine import Cgroups
+from fairlead.agent.images_seam import PullFailure
 from fairlead.agent.node_object import NodeIdentity, NodeObject
 from fairlead.agent.runtimes.base import ContainerStatus, HandlerFeatures, RuntimeFailure, State
 from fairlead.agent.runtimes.cri import events
@@ -108,7 +111,7 @@ async def test_a_runtime_that_is_restarted_is_asked_again_what_it_can_do(
     monkeypatch.setattr(runtimes, "LOOK_SECONDS", SOON)
     monkeypatch.setattr(events, "_AGAIN_SECONDS", SOON)
     monkeypatch.setattr(events, "_UNKNOWN_AGAIN_SECONDS", SOON)
-    tiny = TinyRuntime(version="1.6", tells_events=False, containers={"a": cri.RUNNING})
+    tiny = TinyRuntime(version="1.6", tells_events=False, cgroup_driver=None, containers={"a": cri.RUNNING})
     async with _watched(tmp_path, tiny) as (runtime, ended), RegistryApi() as api:
         recorder, identity = EventRecorder(api, "kubelet", host="n1"), NodeIdentity(name="n1", ip="127.0.0.1")
         node = NodeObject(api, recorder, identity, {}, {}, runtime, lambda: NodeHealth(()))
@@ -135,6 +138,54 @@ async def test_a_runtime_that_is_restarted_is_asked_again_what_it_can_do(
 
 
 @in_loop
+async def test_a_runtime_that_ends_its_events_at_once_is_not_asked_all_the_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CRI-O without `enable_pod_events`."""
+    monkeypatch.setattr(runtimes, "LOOK_SECONDS", SOON)
+    monkeypatch.setattr(events, "_AGAIN_SECONDS", 0.0)
+    tiny = TinyRuntime(containers={"a": cri.RUNNING}, raw_events=b"")
+    async with _watched(tmp_path, tiny) as (_, ended):
+        await _calls(tiny, "ListContainers", 5)
+        assert tiny.calls["GetContainerEvents"] == 1
+        tiny.end("a")
+        assert (await asyncio.wait_for(ended.get(), 10)).id == "a"
+
+
+@in_loop
+async def test_a_runtime_whose_cgroups_are_systemds_is_told_what_to_say_instead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runtimes, "LOOK_SECONDS", SOON)
+    tiny = TinyRuntime()
+    async with _watched(tmp_path, tiny) as (runtime, _):
+        assert runtime.problem == ""
+        tiny.cgroup_driver = cri.SYSTEMD  # restarted, with another configuration
+        async with asyncio.timeout(10):
+            while not runtime.problem:  # noqa: ASYNC110
+                await asyncio.sleep(SOON)
+        assert runtime.problem.startswith("container runtime is down: its cgroup driver is systemd")
+        with pytest.raises(RuntimeFailure, match="SystemdCgroup = false"):
+            await runtime.adopt()  # an agent that starts then
+
+
+@pytest.mark.parametrize(
+    ("status", "shown"),
+    [(Status.UNKNOWN, "no such host"), (Status.NOT_FOUND, "rpc error: code = NotFound desc = no such host")],
+)
+@in_loop
+async def test_why_an_image_is_not_pulled_is_said_as_by_a_kubelet(tmp_path: Path, status: Status, shown: str) -> None:
+    tiny = TinyRuntime(pull_error=GRPCError(status, "no such host"))
+    with tempfile.TemporaryDirectory() as short:
+        async with serving(tiny, Path(short, "tiny.sock")):
+            client = Client(f"unix://{short}/tiny.sock")
+            with pytest.raises(PullFailure) as refused:
+                await CriImages(client).pull("a/b:1", [])
+            assert str(refused.value) == shown
+            client.close()
+
+
+@in_loop
 async def test_a_runtime_that_tells_without_end_costs_one_look_at_a_time(tmp_path: Path) -> None:
     """And who says that a container runs, whose process is not there."""
     tiny = TinyRuntime(containers={"a": cri.RUNNING}, pid=2**22 + 1)
@@ -155,6 +206,7 @@ async def test_events_that_are_none_end_nothing(tmp_path: Path, monkeypatch: pyt
     """Compressed, cut off, missing, too long, and no message."""
     monkeypatch.setattr(runtimes, "LOOK_SECONDS", SOON)
     monkeypatch.setattr(events, "_AGAIN_SECONDS", SOON)
+    monkeypatch.setattr(events, "_UNKNOWN_AGAIN_SECONDS", SOON)
     tiny = TinyRuntime(containers={"a": cri.RUNNING}, raw_events=answer)
     async with _watched(tmp_path, tiny) as (_, ended):
         await _calls(tiny, "GetContainerEvents", 2)

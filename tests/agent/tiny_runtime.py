@@ -32,6 +32,10 @@ class TinyRuntime:
     tells_events: bool = True
     features: cri.RuntimeFeatures = field(default_factory=cri.RuntimeFeatures)
     handlers: list[cri.RuntimeHandler] = field(default_factory=list)
+    #: None: it does not answer what it has, as before containerd 2.
+    cgroup_driver: int | None = cri.CGROUPFS
+    #: What a pull ends with.
+    pull_error: GRPCError | None = None
     #: By id: the state of a container of pod `u1`.
     containers: dict[str, int] = field(default_factory=dict)
     #: Of each container, as `ContainerStatus` tells it.
@@ -61,6 +65,8 @@ class TinyRuntime:
         return {
             **self._unary(cri.VERSION, lambda _: self._version()),
             **self._unary(cri.STATUS, lambda _: self._status()),
+            **self._unary(cri.RUNTIME_CONFIG, lambda _: self._configuration()),
+            **self._unary(cri.PULL, lambda _: self._pull()),
             **self._unary(cri.LIST_SANDBOXES, lambda _: cri.ListPodSandboxResponse()),
             **self._unary(cri.LIST, lambda _: self._list()),
             **self._unary(cri.CONTAINER_STATUS, self._container),
@@ -101,6 +107,16 @@ class TinyRuntime:
 
     def _status(self) -> cri.StatusResponse:
         return cri.StatusResponse(runtime_handlers=self.handlers, features=self.features)
+
+    def _configuration(self) -> cri.RuntimeConfigResponse:
+        if self.cgroup_driver is None:
+            raise GRPCError(Status.UNIMPLEMENTED, "unknown method RuntimeConfig")
+        return cri.RuntimeConfigResponse(linux=cri.LinuxRuntimeConfiguration(cgroup_driver=self.cgroup_driver))
+
+    def _pull(self) -> cri.PullImageResponse:
+        if self.pull_error is not None:
+            raise self.pull_error
+        return cri.PullImageResponse(image_ref="sha256:1")
 
     def _list(self) -> cri.ListContainersResponse:
         every = [cri.Container(id=id_, state=state) for id_, state in self.containers.items()]

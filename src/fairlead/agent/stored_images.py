@@ -29,7 +29,7 @@ class StoredImages:
         try:
             return await self._store.pull(reference, keyring(current, legacy))
         except PullFailed as error:
-            raise PullFailure(f"rpc error: code = {error.code} desc = {error}") from None
+            raise PullFailure.of_call(error.code, str(error)) from None
         except (ImageError, OSError, ValueError) as error:
             raise PullFailure(str(error)) from None
 

@@ -109,6 +109,8 @@ class CriImages:
             if (found := self.find(reference)) is not None:
                 return found
             failure = RuntimeFailure(f"image {wanted} was pulled and is not there")
+        if isinstance(failure, CallFailed):
+            raise PullFailure.of_call(failure.code, failure.message)
         raise PullFailure(str(failure))
 
     def disk_usage(self) -> DiskUsage:

@@ -24,6 +24,8 @@ CREATED, RUNNING, EXITED, UNKNOWN = 0, 1, 2, 3
 RUNTIME_DEFAULT, UNCONFINED, LOCALHOST = 0, 1, 2
 # SupplementalGroupsPolicy
 MERGE, STRICT = 0, 1
+# CgroupDriver
+SYSTEMD, CGROUPFS = 0, 1
 # ContainerEventType
 STOPPED_EVENT, DELETED_EVENT = 2, 3
 # Protocol
@@ -86,6 +88,14 @@ class StatusResponse(Message, frozen=True):
     info: Annotated[dict[str, str], 2] = {}
     runtime_handlers: Annotated[list[RuntimeHandler], 3] = []
     features: Annotated[RuntimeFeatures, 4] = RuntimeFeatures()
+
+
+class LinuxRuntimeConfiguration(Message, frozen=True):
+    cgroup_driver: Annotated[int, 1] = SYSTEMD
+
+
+class RuntimeConfigResponse(Message, frozen=True):
+    linux: Annotated[LinuxRuntimeConfiguration | None, 1] = None
 
 
 # --- sandboxes ------------------------------------------------------------------------------------------------------
@@ -471,6 +481,7 @@ def _image(name: str, asked: type[Asked], answer: type[Answer]) -> Method[Asked,
 
 VERSION: Final = _runtime("Version", VersionRequest, VersionResponse)
 STATUS: Final = _runtime("Status", StatusRequest, StatusResponse)
+RUNTIME_CONFIG: Final = _runtime("RuntimeConfig", Nothing, RuntimeConfigResponse)
 RUN_SANDBOX: Final = _runtime("RunPodSandbox", RunPodSandboxRequest, PodSandboxId)
 STOP_SANDBOX: Final = _runtime("StopPodSandbox", PodSandboxId, Nothing)
 REMOVE_SANDBOX: Final = _runtime("RemovePodSandbox", PodSandboxId, Nothing)

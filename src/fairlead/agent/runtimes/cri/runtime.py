@@ -52,6 +52,10 @@ LAST_WORDS: Final = "last-words"
 LOOK_SECONDS: Final = 5.0
 TOLD_LOOK_SECONDS: Final = 60.0
 _CONDITIONS: Final = {"RuntimeReady": "container runtime", "NetworkReady": "container runtime network"}
+_SYSTEMD: Final = (
+    "its cgroup driver is systemd, and pods have cgroups of cgroupfs here: SystemdCgroup = false in the configuration "
+    'of containerd, cgroup_manager = "cgroupfs" and conmon_cgroup = "pod" in that of CRI-O'
+)
 #: A command's own time, and what the runtime may take besides.
 _COMMAND_SECONDS: Final = 5.0
 
@@ -112,7 +116,19 @@ class CriRuntime:
         status = await self._client.call(cri.STATUS, cri.StatusRequest())
         self.has_strict_groups = status.features.supplemental_groups_policy
         self.handlers = {each.name: handler_features(each) for each in status.runtime_handlers}
+        if await self._has_slices():
+            raise RuntimeFailure(_SYSTEMD)
         return _problem(status.status)
+
+    async def _has_slices(self) -> bool:
+        """Whether cgroups are systemd's for it; one that cannot be asked (containerd 1) is believed to be as we are."""
+        try:
+            linux = (await self._client.call(cri.RUNTIME_CONFIG, cri.Nothing())).linux
+        except CallFailed as failure:
+            if failure.status is not Status.UNIMPLEMENTED:
+                raise
+            return False
+        return linux is not None and linux.cgroup_driver == cri.SYSTEMD
 
     def close(self) -> None:
         self._containers.close()
