@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -245,6 +246,54 @@ async def test_a_runtime_that_tells_of_another_container_is_not_believed(
         assert [status.id for status in runtime.containers()] == ["a"] and ended.empty()
         tiny.told_id = ""
         assert (await asyncio.wait_for(ended.get(), 10)).id == "a"
+
+
+@in_loop
+async def test_a_container_is_found_in_the_cgroup_that_the_runtime_names(tmp_path: Path) -> None:
+    """CRI-O: crio-ID."""
+    running = await asyncio.create_subprocess_exec("sleep", "1000")
+    cgroup = tmp_path / "cgroups/podu1/crio-a"
+    cgroup.mkdir(parents=True)
+    (cgroup / "cgroup.procs").write_text(f"{running.pid}\n")
+    tiny = TinyRuntime(containers={"a": cri.RUNNING}, pid=running.pid, pod_cgroup="/podu1")
+    tiny.cgroups_path = "/podu1/crio-a"
+    async with _watched(tmp_path, tiny) as (runtime, _):
+        await runtime.signal("a", signal.SIGTERM)
+        assert await asyncio.wait_for(running.wait(), 10) == -signal.SIGTERM
+
+
+@in_loop
+async def test_what_runs_in_a_sandbox_is_stopped_before_it_is_removed(tmp_path: Path) -> None:
+    """CRI-O waits for it otherwise, as long as it is given."""
+    tiny = TinyRuntime(containers={"a": cri.RUNNING, "b": cri.EXITED}, pod_cgroup="/podu1")
+    async with _watched(tmp_path, tiny) as (runtime, _):
+        await runtime.remove_sandbox("u1")
+        assert tiny.calls["StopContainer"] == tiny.calls["RemovePodSandbox"] == 1
+
+
+@in_loop
+async def test_a_sandbox_without_a_process_is_lost_when_the_runtime_says_so(tmp_path: Path) -> None:
+    """Of CRI-O, which says it again of one that is known to be lost."""
+    tiny = TinyRuntime(pod_cgroup="/podu1")
+    async with _watched(tmp_path, tiny) as (runtime, _):
+        lost: asyncio.Queue[str] = asyncio.Queue()
+        runtime.subscribe_lost(lost.put_nowait)
+        await tiny.listened_to()
+        tiny.tell("of somebody else")
+        tiny.tell("s")
+        tiny.tell("s", cri.DELETED_EVENT)
+        assert await asyncio.wait_for(lost.get(), 10) == "u1"
+        assert not runtime.has_sandbox("u1") and lost.empty()
+
+
+@pytest.mark.parametrize(("network", "netns"), [(cri.POD, Path("/proc/1/ns/net")), (cri.NODE, None)])
+@in_loop
+async def test_whose_network_a_sandbox_has_is_what_was_asked_for(
+    tmp_path: Path, network: int, netns: Path | None
+) -> None:
+    """CRI-O names a path for that of the machine, too."""
+    async with _watched(tmp_path, TinyRuntime(pod_cgroup="/podu1", network=network)) as (runtime, _):
+        assert [sandbox.netns for sandbox in runtime.sandboxes()] == [netns]
 
 
 @in_loop

@@ -54,7 +54,8 @@ async def test_containerd_pulls_with_the_credentials_of_a_pod(tmp_path: Path) ->
         known = manifest("known", image=image, spec={"imagePullSecrets": [{"name": "login"}]})
         del known["spec"]["containers"][0]["command"]
         await node.create(known)
-        await node.until("known", is_running)
+        pod = await node.until("known", is_running)
+        assert state(pod)["imageID"] == f"{registry.address}/team/tools@{registry.manifests['1']}"
         told = await node.reasons("known", lambda reasons: "Started" in reasons)
         assert [reason for reason in told if "Schedul" not in reason] == ["Pulling", "Pulled", "Created", "Started"]
         refusals = ("401 Unauthorized", "no basic auth credentials")  # of containerd 1 and 2

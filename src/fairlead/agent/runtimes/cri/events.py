@@ -24,7 +24,7 @@ _UNKNOWN_AGAIN_SECONDS: Final = 60.0
 
 
 class ContainerEvents:
-    """`heard` is called with the id of a container that has ended, or is gone."""
+    """`heard` is called with the id of a container, or a sandbox, that has ended or is gone."""
 
     def __init__(self, client: Client, heard: Callable[[str], None]) -> None:
         self._client, self._heard = client, heard

@@ -187,9 +187,18 @@ class PodSandboxNetworkStatus(Message, frozen=True):
     additional_ips: Annotated[list[PodIP], 2] = []
 
 
+class Namespace(Message, frozen=True):
+    options: Annotated[NamespaceOption, 2] = NamespaceOption()
+
+
+class LinuxPodSandboxStatus(Message, frozen=True):
+    namespaces: Annotated[Namespace, 1] = Namespace()
+
+
 class PodSandboxStatus(Message, frozen=True):
     state: Annotated[int, 3] = READY
     network: Annotated[PodSandboxNetworkStatus, 5] = PodSandboxNetworkStatus()
+    linux: Annotated[LinuxPodSandboxStatus, 6] = LinuxPodSandboxStatus()
 
 
 class PodSandboxStatusResponse(Message, frozen=True):
@@ -228,6 +237,8 @@ class ContainerMetadata(Message, frozen=True):
 
 class ImageSpec(Message, frozen=True):
     image: Annotated[str, 1] = ""
+    #: As the pod has it, where `image` is an id.
+    user_specified_image: Annotated[str, 18] = ""
 
 
 class KeyValue(Message, frozen=True):
@@ -293,6 +304,7 @@ class ContainerConfig(Message, frozen=True):
     annotations: Annotated[dict[str, str], 10] = {}
     log_path: Annotated[str, 11] = ""
     stdin: Annotated[bool, 12] = False
+    stdin_once: Annotated[bool, 13] = False
     tty: Annotated[bool, 14] = False
     linux: Annotated[LinuxContainerConfig, 15] = LinuxContainerConfig()
 
@@ -320,6 +332,7 @@ class UpdateContainerResourcesRequest(Message, frozen=True):
 
 
 class ContainerFilter(Message, frozen=True):
+    pod_sandbox_id: Annotated[str, 3] = ""
     labels: Annotated[dict[str, str], 4] = {}
 
 
@@ -353,6 +366,7 @@ class ContainerStatus(Message, frozen=True):
     finished_at: Annotated[int, 6] = 0
     exit_code: Annotated[int, 7] = 0
     image: Annotated[ImageSpec, 8] = ImageSpec()
+    image_ref: Annotated[str, 9] = ""
     reason: Annotated[str, 10] = ""
     message: Annotated[str, 11] = ""
     labels: Annotated[dict[str, str], 12] = {}

@@ -72,7 +72,7 @@ class CriRuntime:
         self._root, self._least_oom_score_adj = root, least_oom_score_adj
         self._sandboxes = Sandboxes(root, client)
         self._containers = Containers(root, client, cgroups, self._sandboxes.cgroup_of)
-        self._events = ContainerEvents(client, self._containers.told_of)
+        self._events = ContainerEvents(client, self._told_of)
         self.name = self.version = self.problem = ""
         self.has_strict_groups, self.has_users = False, True
         self.handlers: Mapping[str, HandlerFeatures] = {}
@@ -140,6 +140,10 @@ class CriRuntime:
 
     def subscribe_lost(self, lost: Callable[[str], None]) -> None:
         self._sandboxes.subscribe_lost(lost)
+
+    def _told_of(self, id_: str) -> None:
+        self._containers.told_of(id_)
+        self._sandboxes.told_of(id_)
 
     # -- sandboxes
 
