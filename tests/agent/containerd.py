@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -12,11 +13,11 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import pytest
@@ -30,8 +31,14 @@ from tests.agent.machine import missing
 PAUSE = "fairlead.test/pause:1"
 START_SECONDS = 30.0
 
+#: Where the programs of another containerd are than the machine's own, and of a runc or crun that goes with it.
+FOLDER = "FAIRLEAD_CONTAINERD"
+#: Whether CRI-O runs in the place of containerd.
+IS_CRIO = "FAIRLEAD_CRIO" in os.environ
+_PATH = os.pathsep.join(filter(None, (os.environ.get(FOLDER), os.environ["PATH"])))
+_ENVIRONMENT = {**os.environ, "PATH": _PATH}
 _PROGRAMS = ("containerd", "ctr", "runc")
-_PLUGINS = Path("/usr/lib/cni")
+PLUGINS = Path("/usr/lib/cni")
 _CRI = 'plugins."io.containerd.grpc.v1.cri"'
 _DISABLED = [f"io.containerd.snapshotter.v1.{name}" for name in ("aufs", "btrfs", "devmapper", "zfs")]
 _CONFIG = """
@@ -59,6 +66,8 @@ config_path = "{folder}/certs"
 [{cri}.cni]
 bin_dir = "{plugins}"
 conf_dir = "{folder}/cni"
+[plugins."io.containerd.nri.v1.nri"]
+disable = true
 """
 
 
@@ -67,14 +76,34 @@ def missing_containerd() -> str:
     """Why containerd cannot be run here; empty if it can."""
     if why := missing():
         return why
-    if absent := [name for name in _PROGRAMS if shutil.which(name) is None]:
+    if not IS_CRIO and (absent := [name for name in _PROGRAMS if shutil.which(name, path=_PATH) is None]):
         return f"a container runtime behind CRI needs {', '.join(absent)} (apt-get install containerd runc)"
-    if not (_PLUGINS / "ptp").exists():
+    if not (PLUGINS / "ptp").exists():
         return "containerd needs plugins for the network of pods (apt-get install containernetworking-plugins)"
     return ""
 
 
+@lru_cache
+def _version() -> tuple[int, ...]:
+    """Its first numbers; those of none are the lowest."""
+    if IS_CRIO:
+        return (2,)  # it can do what that can
+    if missing_containerd():
+        return ()
+    command = ["containerd", "--version"]
+    said = subprocess.run(command, capture_output=True, text=True, env=_ENVIRONMENT, check=True).stdout
+    numbers = re.search(r" v?(\d+)\.(\d+)\.", said)
+    assert numbers is not None, said
+    return tuple(map(int, numbers.groups()))
+
+
 with_containerd = pytest.mark.skipif(bool(missing_containerd()), reason=missing_containerd())
+before_containerd_2 = pytest.mark.skipif(
+    _version() >= (2,), reason="containerd 2 can do what this expects to be refused"
+)
+since_containerd_2 = pytest.mark.skipif(
+    _version() < (2,), reason=f"takes containerd 2: {FOLDER} names the folder of its programs (CONTRIBUTING.md)"
+)
 
 
 @dataclass
@@ -82,7 +111,9 @@ class Containerd:
     folder: Path
     #: Words of a command before its own: where it runs.
     within: Sequence[str] = ()
-    _process: subprocess.Popen[bytes] | None = field(default=None)
+    _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
+    #: As ids of its containers begin.
+    name: ClassVar = "containerd"
 
     @property
     def endpoint(self) -> str:
@@ -91,12 +122,23 @@ class Containerd:
     def start(self) -> None:
         """Return once it serves."""
         with (self.folder / "log").open("ab") as log:
-            command = [*self.within, "containerd", "--config", str(self.folder / "config.toml")]
-            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+            command = [*self.within, *self._command()]
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, env=_ENVIRONMENT)
         until = time.monotonic() + START_SECONDS
-        while self._ctr("version", check=False).returncode != 0:
+        while not self._answers():
             assert self._process.poll() is None and time.monotonic() < until, (self.folder / "log").read_text()
             time.sleep(0.05)
+
+    def configure(self, pause: str) -> None:
+        disabled = msgspec.json.encode(_DISABLED).decode()
+        config = _CONFIG.format(folder=self.folder, cri=_CRI, pause=pause, plugins=PLUGINS, disabled=disabled)
+        (self.folder / "config.toml").write_text(config)
+
+    def _command(self) -> Sequence[str]:
+        return ["containerd", "--config", str(self.folder / "config.toml")]
+
+    def _answers(self) -> bool:
+        return self._ctr("version", check=False).returncode == 0
 
     @property
     def is_running(self) -> bool:
@@ -125,7 +167,7 @@ class Containerd:
     def _ctr(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         socket = f"{self.folder}/containerd.sock"
         command = ["ctr", "--address", socket, "--namespace", "k8s.io", *arguments]
-        done = subprocess.run(command, capture_output=True, text=True)
+        done = subprocess.run(command, capture_output=True, text=True, env=_ENVIRONMENT)
         assert done.returncode == 0 or not check, done.stderr
         return done
 
@@ -172,15 +214,13 @@ def entries(rootfs: Path) -> Iterator[Entry]:
 @contextmanager
 def containerd(rootfs: Path, within: Sequence[str] = (), *, has_network: bool = True) -> Iterator[Containerd]:
     """It runs while the block does; what its pods pause with is a program of the root file system."""
-    with tempfile.TemporaryDirectory(prefix="fairlead-cri-") as name:  # paths of sockets are short
-        place = Path(name)
-        disabled = msgspec.json.encode(_DISABLED).decode()
-        config = _CONFIG.format(folder=place, cri=_CRI, pause=PAUSE, plugins=_PLUGINS, disabled=disabled)
-        (place / "config.toml").write_text(config)
+    with tempfile.TemporaryDirectory(prefix="fairlead-cri-") as name, _daemon(Path(name), within) as found:
+        place = found.folder  # paths of sockets are short
+        place.chmod(0o711)  # as /run is: root of a pod with users of its own passes through
+        found.configure(PAUSE)
         (place / "cni").mkdir()
         if has_network:
             (place / "cni/10-test.conflist").write_bytes(msgspec.json.encode(_network(place)))
-        found = Containerd(place, within)
         found.start()
         try:
             found.load(PAUSE, rootfs, Entrypoint=["/bin/sleep", "1000000"])
@@ -197,6 +237,14 @@ def containerd(rootfs: Path, within: Sequence[str] = (), *, has_network: bool = 
                 linux.unmount_below(place)
 
 
+def _daemon(place: Path, within: Sequence[str]) -> AbstractContextManager[Containerd]:
+    if IS_CRIO:
+        from tests.agent.crio import crio
+
+        return crio(place, within)
+    return nullcontext(Containerd(place, within))
+
+
 async def _remove_pods(endpoint: str) -> None:
     """Whosever they are."""
     client = Client(endpoint)
@@ -206,6 +254,9 @@ async def _remove_pods(endpoint: str) -> None:
             with suppress(CallFailed):  # it has just been started, or a container is being started
                 if not (found := (await client.call(cri.LIST_SANDBOXES, every)).items):
                     break
+                running = cri.ListContainersRequest(filter=cri.ContainerFilter())
+                for each in (await client.call(cri.LIST, running)).containers:
+                    await client.call(cri.STOP, cri.StopContainerRequest(container_id=each.id))
                 for sandbox in found:
                     await client.call(cri.STOP_SANDBOX, cri.PodSandboxId(pod_sandbox_id=sandbox.id))
                     await client.call(cri.REMOVE_SANDBOX, cri.PodSandboxId(pod_sandbox_id=sandbox.id))

@@ -95,6 +95,7 @@ class Place:
         *argv: str,
         memory: int = 0,
         has_stdin: bool = False,
+        has_stdin_once: bool = False,
         has_tty: bool = False,
         mounts: Sequence[Mount] = (),
         pod: str = "u1",
@@ -124,6 +125,7 @@ class Place:
             mounts=mounts,
             host_pid=host_pid,
             has_stdin=has_stdin,
+            has_stdin_once=has_stdin_once,
             has_tty=has_tty,
             termination_message_path="/dev/termination-log",
         )

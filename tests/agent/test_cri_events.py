@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -10,9 +11,12 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from grpclib.const import Status
+from grpclib.exceptions import GRPCError
 
 from fairlead.agent.cgroups.hierarchies import Hierarchies
 from fairlead.agent.cgroups.machine import Cgroups
+from fairlead.agent.images_seam import PullFailure
 from fairlead.agent.node_object import NodeIdentity, NodeObject
 from fairlead.agent.runtimes.base import ContainerStatus, HandlerFeatures, RuntimeFailure, State
 from fairlead.agent.runtimes.cri import events
@@ -108,7 +112,7 @@ async def test_a_runtime_that_is_restarted_is_asked_again_what_it_can_do(
     monkeypatch.setattr(runtimes, "LOOK_SECONDS", SOON)
     monkeypatch.setattr(events, "_AGAIN_SECONDS", SOON)
     monkeypatch.setattr(events, "_UNKNOWN_AGAIN_SECONDS", SOON)
-    tiny = TinyRuntime(version="1.6", tells_events=False, containers={"a": cri.RUNNING})
+    tiny = TinyRuntime(version="1.6", tells_events=False, cgroup_driver=None, containers={"a": cri.RUNNING})
     async with _watched(tmp_path, tiny) as (runtime, ended), RegistryApi() as api:
         recorder, identity = EventRecorder(api, "kubelet", host="n1"), NodeIdentity(name="n1", ip="127.0.0.1")
         node = NodeObject(api, recorder, identity, {}, {}, runtime, lambda: NodeHealth(()))
@@ -135,6 +139,54 @@ async def test_a_runtime_that_is_restarted_is_asked_again_what_it_can_do(
 
 
 @in_loop
+async def test_a_runtime_that_ends_its_events_at_once_is_not_asked_all_the_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CRI-O without `enable_pod_events`."""
+    monkeypatch.setattr(runtimes, "LOOK_SECONDS", SOON)
+    monkeypatch.setattr(events, "_AGAIN_SECONDS", 0.0)
+    tiny = TinyRuntime(containers={"a": cri.RUNNING}, raw_events=b"")
+    async with _watched(tmp_path, tiny) as (_, ended):
+        await _calls(tiny, "ListContainers", 5)
+        assert tiny.calls["GetContainerEvents"] == 1
+        tiny.end("a")
+        assert (await asyncio.wait_for(ended.get(), 10)).id == "a"
+
+
+@in_loop
+async def test_a_runtime_whose_cgroups_are_systemds_is_told_what_to_say_instead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runtimes, "LOOK_SECONDS", SOON)
+    tiny = TinyRuntime()
+    async with _watched(tmp_path, tiny) as (runtime, _):
+        assert runtime.problem == ""
+        tiny.cgroup_driver = cri.SYSTEMD  # restarted, with another configuration
+        async with asyncio.timeout(10):
+            while not runtime.problem:  # noqa: ASYNC110
+                await asyncio.sleep(SOON)
+        assert runtime.problem.startswith("container runtime is down: its cgroup driver is systemd")
+        with pytest.raises(RuntimeFailure, match="SystemdCgroup = false"):
+            await runtime.adopt()  # an agent that starts then
+
+
+@pytest.mark.parametrize(
+    ("status", "shown"),
+    [(Status.UNKNOWN, "no such host"), (Status.NOT_FOUND, "rpc error: code = NotFound desc = no such host")],
+)
+@in_loop
+async def test_why_an_image_is_not_pulled_is_said_as_by_a_kubelet(tmp_path: Path, status: Status, shown: str) -> None:
+    tiny = TinyRuntime(pull_error=GRPCError(status, "no such host"))
+    with tempfile.TemporaryDirectory() as short:
+        async with serving(tiny, Path(short, "tiny.sock")):
+            client = Client(f"unix://{short}/tiny.sock")
+            with pytest.raises(PullFailure) as refused:
+                await CriImages(client).pull("a/b:1", None)
+            assert str(refused.value) == shown
+            client.close()
+
+
+@in_loop
 async def test_a_runtime_that_tells_without_end_costs_one_look_at_a_time(tmp_path: Path) -> None:
     """And who says that a container runs, whose process is not there."""
     tiny = TinyRuntime(containers={"a": cri.RUNNING}, pid=2**22 + 1)
@@ -155,6 +207,7 @@ async def test_events_that_are_none_end_nothing(tmp_path: Path, monkeypatch: pyt
     """Compressed, cut off, missing, too long, and no message."""
     monkeypatch.setattr(runtimes, "LOOK_SECONDS", SOON)
     monkeypatch.setattr(events, "_AGAIN_SECONDS", SOON)
+    monkeypatch.setattr(events, "_UNKNOWN_AGAIN_SECONDS", SOON)
     tiny = TinyRuntime(containers={"a": cri.RUNNING}, raw_events=answer)
     async with _watched(tmp_path, tiny) as (_, ended):
         await _calls(tiny, "GetContainerEvents", 2)
@@ -193,6 +246,54 @@ async def test_a_runtime_that_tells_of_another_container_is_not_believed(
         assert [status.id for status in runtime.containers()] == ["a"] and ended.empty()
         tiny.told_id = ""
         assert (await asyncio.wait_for(ended.get(), 10)).id == "a"
+
+
+@in_loop
+async def test_a_container_is_found_in_the_cgroup_that_the_runtime_names(tmp_path: Path) -> None:
+    """CRI-O: crio-ID."""
+    running = await asyncio.create_subprocess_exec("sleep", "1000")
+    cgroup = tmp_path / "cgroups/podu1/crio-a"
+    cgroup.mkdir(parents=True)
+    (cgroup / "cgroup.procs").write_text(f"{running.pid}\n")
+    tiny = TinyRuntime(containers={"a": cri.RUNNING}, pid=running.pid, pod_cgroup="/podu1")
+    tiny.cgroups_path = "/podu1/crio-a"
+    async with _watched(tmp_path, tiny) as (runtime, _):
+        await runtime.signal("a", signal.SIGTERM)
+        assert await asyncio.wait_for(running.wait(), 10) == -signal.SIGTERM
+
+
+@in_loop
+async def test_what_runs_in_a_sandbox_is_stopped_before_it_is_removed(tmp_path: Path) -> None:
+    """CRI-O waits for it otherwise, as long as it is given."""
+    tiny = TinyRuntime(containers={"a": cri.RUNNING, "b": cri.EXITED}, pod_cgroup="/podu1")
+    async with _watched(tmp_path, tiny) as (runtime, _):
+        await runtime.remove_sandbox("u1")
+        assert tiny.calls["StopContainer"] == tiny.calls["RemovePodSandbox"] == 1
+
+
+@in_loop
+async def test_a_sandbox_without_a_process_is_lost_when_the_runtime_says_so(tmp_path: Path) -> None:
+    """Of CRI-O, which says it again of one that is known to be lost."""
+    tiny = TinyRuntime(pod_cgroup="/podu1")
+    async with _watched(tmp_path, tiny) as (runtime, _):
+        lost: asyncio.Queue[str] = asyncio.Queue()
+        runtime.subscribe_lost(lost.put_nowait)
+        await tiny.listened_to()
+        tiny.tell("of somebody else")
+        tiny.tell("s")
+        tiny.tell("s", cri.DELETED_EVENT)
+        assert await asyncio.wait_for(lost.get(), 10) == "u1"
+        assert not runtime.has_sandbox("u1") and lost.empty()
+
+
+@pytest.mark.parametrize(("network", "netns"), [(cri.POD, Path("/proc/1/ns/net")), (cri.NODE, None)])
+@in_loop
+async def test_whose_network_a_sandbox_has_is_what_was_asked_for(
+    tmp_path: Path, network: int, netns: Path | None
+) -> None:
+    """CRI-O names a path for that of the machine, too."""
+    async with _watched(tmp_path, TinyRuntime(pod_cgroup="/podu1", network=network)) as (runtime, _):
+        assert [sandbox.netns for sandbox in runtime.sandboxes()] == [netns]
 
 
 @in_loop

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.agent.runtimes.base import Security
+from fairlead.agent.runtimes.base import ContainerSpec, SandboxSpec, Security
 from fairlead.agent.runtimes.cri import messages as cri
 from fairlead.agent.runtimes.cri.protobuf import Malformed, Message, decode, encode
-from fairlead.agent.runtimes.cri.specs import _user
+from fairlead.agent.runtimes.cri.specs import _user, container_config
+from fairlead.node.cgroups.containers import ContainerValues
 
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
 TEXT = st.text()
@@ -114,3 +116,25 @@ def test_a_user_is_told_by_number_or_by_name(user: str, told: tuple[int | None, 
     uid, name, gid = _user(Security(user=user))
     assert (uid and uid.value, name, gid and gid.value) == (told[0] if uid else None, told[1], told[2])
     assert (uid is None) == (told[0] is None)
+
+
+def test_an_image_is_told_as_its_pod_names_it_too() -> None:
+    """CRI-O makes no container otherwise."""
+    sandbox = SandboxSpec(uid="u", namespace="n", name="p", hostname="p", cgroup="/u", logs=Path("/l"))
+    spec = ContainerSpec(
+        id="c",
+        pod_uid="u",
+        name="c",
+        attempt=0,
+        image="a/b:1",
+        image_id="sha256:1",
+        layers=(),
+        argv=["true"],
+        env={},
+        resources=ContainerValues(
+            cpu_shares=2, cpu_quota=0, cpu_period=100_000, memory_limit=0, memory_swap_limit=0, oom_score_adj=0
+        ),
+        log=Path("/l/c"),
+    )
+    image = container_config(spec, sandbox, Path("/root"), Path("/words"), 0).image
+    assert (image.image, image.user_specified_image) == ("sha256:1", "a/b:1")

@@ -11,10 +11,10 @@ import pytest
 from fairlead.api.builtin import NODES
 from fairlead.api.objects import Obj
 from fairlead.node.sysctls import file_of, pattern_problem, sysctl_refusal
-from tests.agent.containerd import with_containerd
+from tests.agent.containerd import before_containerd_2, since_containerd_2, with_containerd
 from tests.agent.machine import in_loop, real_containers
 from tests.agent.oci_node import NODE, RealNode, is_phase, is_running, manifest, real_node, state
-from tests.agent.runtime_place import CONTAINERD, IMAGE, on_each
+from tests.agent.runtime_place import CONTAINERD, IMAGE, OCI, on_each
 
 PORTS = Path("/proc/sys/net/ipv4/ip_unprivileged_port_start")
 ONCE = {"restartPolicy": "Never"}
@@ -119,19 +119,21 @@ async def test_a_node_may_confine_all_that_says_nothing(tmp_path: Path, kind: st
         assert await _said(node, "free", script, securityContext=unconfined) == ["Seccomp:\t0"]
 
 
-@real_containers
+@pytest.mark.parametrize(
+    "kind", [pytest.param(OCI, marks=real_containers), pytest.param(CONTAINERD, marks=since_containerd_2)]
+)
 @in_loop
-async def test_strict_groups_leave_out_those_of_the_image(tmp_path: Path) -> None:
-    async with real_node(tmp_path) as node:
+async def test_strict_groups_leave_out_those_of_the_image(tmp_path: Path, kind: str) -> None:
+    async with real_node(tmp_path, kind=kind) as node:
         for policy, groups in (("Merge", "1001 29 4000"), ("Strict", "1001 4000")):
             security = {"runAsUser": 1000, "supplementalGroups": [4000], "supplementalGroupsPolicy": policy}
             assert await _said(node, policy.lower(), "id -G", {"securityContext": security}) == [groups]
 
 
 @with_containerd
+@before_containerd_2
 @in_loop
 async def test_a_runtime_that_cannot_leave_groups_out_does_not_get_such_a_pod(tmp_path: Path) -> None:
-    """containerd knows strict groups since 2.0; the node says whether its own does."""
     async with real_node(tmp_path, kind=CONTAINERD) as node:
         spec = {"nodeName": NODE, "securityContext": {"supplementalGroupsPolicy": "Strict"}}
         await node.create(manifest("strict", "id", spec=spec))

@@ -16,7 +16,7 @@ from fairlead.agent.runtimes.cri.specs import sandbox_config
 from fairlead.agent.runtimes.oci.user_namespace import is_possible
 from fairlead.api.builtin import CONFIG_MAPS, NODES, RUNTIME_CLASSES
 from fairlead.api.objects import Obj
-from tests.agent.containerd import with_containerd
+from tests.agent.containerd import before_containerd_2, since_containerd_2, with_containerd
 from tests.agent.machine import in_loop, real_containers
 from tests.agent.oci_node import NODE, RealNode, is_phase, is_running, manifest, real_node, state
 from tests.agent.runtime_place import CONTAINERD
@@ -69,15 +69,31 @@ def test_a_runtime_behind_cri_is_told_the_range() -> None:
 
 
 @with_containerd
+@before_containerd_2
 @in_loop
 async def test_a_runtime_that_gives_no_users_of_their_own_is_named(tmp_path: Path) -> None:
-    """containerd does since 2.0."""
     async with real_node(tmp_path, kind=CONTAINERD) as node:
         await node.create(manifest("own", "sleep", "1000", spec=OWN))
         problem = (
             'can\'t set `spec.hostUsers: false`, runtime does not support user namespaces: the handler "" is not known'
         )
         await node.told("own", "FailedCreatePodSandBox", f"Failed to create pod sandbox: {problem}")
+
+
+@since_containerd_2
+@in_loop
+async def test_containerd_gives_a_pod_users_of_its_own(tmp_path: Path) -> None:
+    async with real_node(tmp_path, kind=CONTAINERD) as node:
+        await node.api.create(CONFIG_MAPS, {"metadata": {"name": "cm"}, "data": {"a": "A"}}, "default")
+        volumes = [{"name": "cm", "configMap": {"name": "cm"}}, {"name": "memory", "emptyDir": {"medium": "Memory"}}]
+        mounts = [{"name": each["name"], "mountPath": f"/{each['name']}"} for each in volumes]
+        script = "cat /proc/self/uid_map /cm/a; echo; ls -n /cm/..data/a; touch /memory/x && echo written"
+        spec = {**OWN, "volumes": volumes, "restartPolicy": "Never"}
+        await node.create(manifest("own", "sh", "-c", script, spec=spec, volumeMounts=mounts))
+        await node.until("own", is_phase("Succeeded"))
+        users, data, owner, wrote = node.log("own")
+        assert users.split() == ["0", "65536", "65536"]
+        assert data == "A" and owner.split()[2:4] == ["0", "0"] and wrote == "written"
 
 
 def _first_process(node: RealNode, pod: Obj) -> int:

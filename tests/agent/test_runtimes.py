@@ -127,6 +127,19 @@ async def test_whoever_attaches_reads_and_writes_with_the_process(tmp_path: Path
 
 
 @in_loop
+async def test_stdin_that_is_given_once_ends_with_the_first_who_attaches(tmp_path: Path, kind: str) -> None:
+    async with place(tmp_path, kind) as here:
+        await here.run("c1", "cat", has_stdin=True, has_stdin_once=True)
+        process = await here.runtime.attach(here.found("c1").id, Wanted(True, True, True, False))
+        assert process.stdin is not None
+        await process.stdin.write(b"once\n")
+        await process.stdin.end()
+        assert (await here.end()).exit_code == 0
+        assert here.lines("c1") == ["once"]
+        await process.close()
+
+
+@in_loop
 async def test_what_a_container_uses_is_counted_in_the_cgroup_of_its_pod(tmp_path: Path, kind: str) -> None:
     async with place(tmp_path, kind) as here:
         fill = "echo x > /written; head -c 12582912 /dev/zero | tail -c 10485760 | sleep 1000"

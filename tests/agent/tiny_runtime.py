@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,7 +19,7 @@ from fairlead.agent.runtimes.cri import messages as cri
 from fairlead.agent.runtimes.cri.client import Codec
 from fairlead.agent.runtimes.cri.messages import Method
 from fairlead.agent.runtimes.cri.protobuf import decode
-from fairlead.agent.runtimes.cri.specs import RUN
+from fairlead.agent.runtimes.cri.specs import CGROUP, RUN
 
 
 class _Decoding(Codec):
@@ -32,11 +33,20 @@ class TinyRuntime:
     tells_events: bool = True
     features: cri.RuntimeFeatures = field(default_factory=cri.RuntimeFeatures)
     handlers: list[cri.RuntimeHandler] = field(default_factory=list)
+    #: None: it does not answer what it has, as before containerd 2.
+    cgroup_driver: int | None = cri.CGROUPFS
+    #: What a pull ends with.
+    pull_error: GRPCError | None = None
     #: By id: the state of a container of pod `u1`.
     containers: dict[str, int] = field(default_factory=dict)
     #: Of each container, as `ContainerStatus` tells it.
     pid: int = 0
     annotations: dict[str, str] = field(default_factory=dict)
+    cgroups_path: str = ""
+    #: That of pod `u1`, which has sandbox `s` then.
+    pod_cgroup: str = ""
+    #: Whose it has.
+    network: int = cri.POD
     #: The container that it tells of, whichever it is asked for.
     told_id: str = ""
     #: Bytes in the place of an answer, with what gRPC puts before a message; then the stream ends.
@@ -61,7 +71,13 @@ class TinyRuntime:
         return {
             **self._unary(cri.VERSION, lambda _: self._version()),
             **self._unary(cri.STATUS, lambda _: self._status()),
-            **self._unary(cri.LIST_SANDBOXES, lambda _: cri.ListPodSandboxResponse()),
+            **self._unary(cri.RUNTIME_CONFIG, lambda _: self._configuration()),
+            **self._unary(cri.PULL, lambda _: self._pull()),
+            **self._unary(cri.LIST_SANDBOXES, lambda _: self._sandboxes()),
+            **self._unary(cri.SANDBOX_STATUS, lambda _: self._sandbox()),
+            **self._unary(cri.STOP_SANDBOX, lambda _: self._stop_sandbox()),
+            **self._unary(cri.REMOVE_SANDBOX, lambda _: cri.Nothing()),
+            **self._unary(cri.STOP, self._stop),
             **self._unary(cri.LIST, lambda _: self._list()),
             **self._unary(cri.CONTAINER_STATUS, self._container),
             **self._unary(cri.LIST_IMAGES, lambda _: cri.ListImagesResponse()),
@@ -102,6 +118,39 @@ class TinyRuntime:
     def _status(self) -> cri.StatusResponse:
         return cri.StatusResponse(runtime_handlers=self.handlers, features=self.features)
 
+    def _configuration(self) -> cri.RuntimeConfigResponse:
+        if self.cgroup_driver is None:
+            raise GRPCError(Status.UNIMPLEMENTED, "unknown method RuntimeConfig")
+        return cri.RuntimeConfigResponse(linux=cri.LinuxRuntimeConfiguration(cgroup_driver=self.cgroup_driver))
+
+    def _pull(self) -> cri.PullImageResponse:
+        if self.pull_error is not None:
+            raise self.pull_error
+        return cri.PullImageResponse(image_ref="sha256:1")
+
+    def _sandboxes(self) -> cri.ListPodSandboxResponse:
+        if not self.pod_cgroup:
+            return cri.ListPodSandboxResponse()
+        meta = cri.PodSandboxMetadata(name="p", uid="u1", namespace="ns")
+        return cri.ListPodSandboxResponse(
+            items=[cri.PodSandbox(id="s", metadata=meta, annotations={CGROUP: self.pod_cgroup})]
+        )
+
+    def _sandbox(self) -> cri.PodSandboxStatusResponse:
+        options = cri.NamespaceOption(network=self.network)
+        linux = cri.LinuxPodSandboxStatus(namespaces=cri.Namespace(options=options))
+        own = {"runtimeSpec": {"linux": {"namespaces": [{"type": "network", "path": "/proc/1/ns/net"}]}}}
+        return cri.PodSandboxStatusResponse(cri.PodSandboxStatus(linux=linux), {"info": json.dumps(own)})
+
+    def _stop(self, asked: cri.StopContainerRequest) -> cri.Nothing:
+        self.end(asked.container_id)
+        return cri.Nothing()
+
+    def _stop_sandbox(self) -> cri.Nothing:
+        if cri.RUNNING in self.containers.values():
+            raise GRPCError(Status.DEADLINE_EXCEEDED, "waiting for what runs")
+        return cri.Nothing()
+
     def _list(self) -> cri.ListContainersResponse:
         every = [cri.Container(id=id_, state=state) for id_, state in self.containers.items()]
         return cri.ListContainersResponse(containers=every)
@@ -116,7 +165,10 @@ class TinyRuntime:
             labels={"io.kubernetes.pod.uid": "u1"},
             annotations={RUN: asked.container_id, **self.annotations},
         )
-        return cri.ContainerStatusResponse(status=status, info={"info": f'{{"pid": {self.pid}}}'})
+        return cri.ContainerStatusResponse(status=status, info={"info": self._info()})
+
+    def _info(self) -> str:
+        return json.dumps({"pid": self.pid, "runtimeSpec": {"linux": {"cgroupsPath": self.cgroups_path}}})
 
 
 async def _send_raw(stream: Stream[Any, Any], answer: bytes) -> None:

@@ -21,6 +21,7 @@ from fairlead.sim.behaviour import (
     EXIT_CODE,
     FAILS_LIVENESS_SECONDS,
     LIFETIME_SECONDS,
+    PULL_ERROR,
     READY_SECONDS,
     START_SECONDS,
     STARTED_SECONDS,
@@ -445,6 +446,24 @@ def test_an_image_that_is_not_to_be_had_is_asked_for_again_and_again() -> None:
     world.obj["spec"]["containers"][0]["image"] = "web:1"
     world.look(12)
     assert world.phase == "Running"
+
+
+@pytest.mark.parametrize(
+    ("reason", "why"),
+    [
+        ("RegistryUnavailable", "the registry is unavailable"),
+        ("SignatureValidationFailed", "the signature validation failed"),
+    ],
+)
+def test_why_an_image_is_not_pulled_may_have_a_reason_of_its_own(reason: str, why: str) -> None:
+    image = "web:1"
+    world = World(pod({PULL_ERROR: f"{reason}: no route to host"}, containers=[{"name": "c", "image": image}]))
+    world.look()
+    message = f"image pull failed for {image} because {why}: no route to host"
+    assert world.waiting() == (reason, message)
+    assert world.events("Failed") == [f'Failed to pull image "{image}": {reason}: no route to host', f"Error: {reason}"]
+    world.look(1)
+    assert world.waiting() == ("ImagePullBackOff", f'Back-off pulling image "{image}": {reason}: {message}')
 
 
 CONFIG, SECRET = ConfigSource("ConfigMap", "x"), ConfigSource("Secret", "x")

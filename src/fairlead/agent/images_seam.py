@@ -64,6 +64,11 @@ class InvalidName(Exception):
 class PullFailure(Exception):
     """Why an image cannot be had."""
 
+    @classmethod
+    def of_call(cls, code: str, message: str) -> PullFailure:
+        """As a kubelet shows what its runtime answers: a code that says nothing is left out."""
+        return cls(message if code == "Unknown" else f"rpc error: code = {code} desc = {message}")
+
 
 class Images(Protocol):
     def find(self, reference: str) -> Image | None:

@@ -32,7 +32,7 @@ class StoredImages:
             ring = Keyring([(parse(self.source_of(reference)).name, credential)] if credential is not None else [])
             return await self._store.pull(reference, ring)
         except PullFailed as error:
-            raise PullFailure(f"rpc error: code = {error.code} desc = {error}") from None
+            raise PullFailure.of_call(error.code, str(error)) from None
         except (ImageError, OSError, ValueError) as error:
             raise PullFailure(str(error)) from None
 

@@ -23,7 +23,14 @@ from fairlead.node.restarts import (
     restarts_all,
     runs_again,
 )
-from fairlead.node.start_requirements import Found, Needs, back_off_pulling, environment_problem, never_pulled
+from fairlead.node.start_requirements import (
+    Found,
+    Needs,
+    back_off_pulling,
+    environment_problem,
+    never_pulled,
+    pull_refusal,
+)
 from fairlead.node.status import PodAddresses
 
 #: How long a failed pull is shown as ErrImagePull before it becomes ImagePullBackOff.
@@ -331,11 +338,12 @@ class ContainerSync(msgspec.Struct):
         back_off = before.tried(before.tried_at, self.now) if before is not None else first_try(self.now)
         self.pulls[container.name] = Pull(container.image, back_off, error)
         self.wake(self.now + PULL_FAILURE_SECONDS)
+        reason, message = pull_refusal(container.image, error)
         self._wait(
             record,
-            WaitingState("ErrImagePull", error),
+            WaitingState(reason, message),
             Note(WARNING, "Failed", f'Failed to pull image "{container.image}": {error}', path),
-            Note(WARNING, "Failed", "Error: ErrImagePull", path),
+            Note(WARNING, "Failed", f"Error: {reason}", path),
         )
         return False
 
@@ -349,7 +357,7 @@ class ContainerSync(msgspec.Struct):
         message = back_off_pulling(container.image)
         self._wait(
             record,
-            WaitingState("ImagePullBackOff", f"{message}: ErrImagePull: {error}"),
+            WaitingState("ImagePullBackOff", ": ".join((message, *pull_refusal(container.image, error)))),
             Note(NORMAL, "BackOff", message, path),
             Note(WARNING, "Failed", "Error: ImagePullBackOff", path),
         )

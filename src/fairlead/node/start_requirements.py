@@ -20,6 +20,12 @@ from fairlead.api.pods import Pod
 #: Every spec that refers to a ConfigMap or Secret contains one of these; most specs contain none.
 _MARKS: Final = (key_start_bytes("configMap"), key_start_bytes("secret"))
 
+#: How CRI lets a runtime begin the error of a pull, and what a kubelet says then.
+_PULL_REFUSALS: Final = {
+    "RegistryUnavailable": "the registry is unavailable",
+    "SignatureValidationFailed": "the signature validation failed",
+}
+
 
 class ConfigSource(msgspec.Struct, frozen=True):
     """A ConfigMap or a Secret of the pod's namespace."""
@@ -208,6 +214,14 @@ def not_found_at_registry(image: str) -> str:
         f'rpc error: code = NotFound desc = failed to pull and unpack image "{image}": '
         f'failed to resolve reference "{image}": {image}: not found'
     )
+
+
+def pull_refusal(image: str, error: str) -> tuple[str, str]:
+    """Reason and message of a failed pull: a runtime begins its error with the first word of two that CRI names."""
+    for reason, why in _PULL_REFUSALS.items():
+        if error.startswith(reason):
+            return reason, f"image pull failed for {image} because {why}{error.removeprefix(reason)}"
+    return "ErrImagePull", error
 
 
 def back_off_pulling(image: str) -> str:

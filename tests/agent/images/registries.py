@@ -38,6 +38,7 @@ class LocalRegistry(Blobs):
     @asynccontextmanager
     async def served(self) -> AsyncIterator[LocalRegistry]:
         app = web.Application()
+        app.router.add_get("/v2/", self._ping)
         app.router.add_get("/v2/{name:.+}/{kind:manifests|blobs}/{object}", self._serve)
         app.router.add_get("/token", self._token)
         runner = web.AppRunner(app)
@@ -59,6 +60,9 @@ class LocalRegistry(Blobs):
         if not (self.is_token_free or self._knows(request)):
             return web.Response(status=401)
         return web.json_response({"token": TOKEN})
+
+    async def _ping(self, request: web.Request) -> web.StreamResponse:
+        return self._refusal(request, "") or web.Response()
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         name, kind, wanted = (request.match_info[key] for key in ("name", "kind", "object"))

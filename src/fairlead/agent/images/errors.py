@@ -60,7 +60,7 @@ class PullFailed(ImageError):
 
     def __init__(self, message: str, code: str = "Unknown") -> None:
         super().__init__(message)
-        #: `NotFound` or `Unknown`, as a kubelet shows it: rpc error: code = CODE desc = MESSAGE.
+        #: `NotFound` or `Unknown`, as gRPC calls them.
         self.code = code
 
 

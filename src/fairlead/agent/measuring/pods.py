@@ -146,7 +146,7 @@ class PodMeter(msgspec.Struct, frozen=True):
 
     def _container(self, pod: MeasuredPod, status: ContainerStatus, *, has_disks: bool) -> ContainerMeasurements | None:
         """`has_disks`: there is anything of its pod."""
-        cgroup, values = f"{pod.cgroup}/{status.id}", pod.values.get(status.name)
+        cgroup, values = f"{pod.cgroup}/{status.cgroup_name}", pod.values.get(status.name)
         usage = usage_of(self.cgroups, cgroup)
         if usage is None or values is None:
             return None

@@ -111,8 +111,10 @@ class ObservedRuntime:
 
     def memory_bytes(self, pod: Pod, container: Container, started_at: float, now: float) -> int:
         real = self._of(pod)
-        cgroup = f"{real.place.cgroup_of(real.manifest)}/{real.current.get(container.name, '')}"
-        usage = usage_of(real.place.cgroups, cgroup)
+        status = real.place.runtime.status(real.current.get(container.name, ""))
+        if status is None:
+            return 0
+        usage = usage_of(real.place.cgroups, f"{real.place.cgroup_of(real.manifest)}/{status.cgroup_name}")
         return usage.memory_usage_bytes if usage is not None else 0
 
     def resize(self, pod: Pod, generation: int, but: Collection[str]) -> str | None:

@@ -220,7 +220,7 @@ class RealPod:
         assert status is not None
         if (hook := (whole.get("lifecycle") or {}).get("postStart")) is not None:
             await self._run_post_start(container, hook, id_, is_init=is_init)
-        return Start(status.started_at, f"{runtime.name}://{id_}", image.id)
+        return Start(status.started_at, f"{runtime.name}://{id_}", status.image_ref or image.id)
 
     async def resize(self, but: Collection[str]) -> str:
         """Give the pod and its running containers what they are allocated; why that cannot be done, or nothing."""

@@ -180,6 +180,10 @@ class ContainerStatus(msgspec.Struct, frozen=True, kw_only=True):
     image_id: str
     state: State
     log: Path
+    #: The image as the status of its pod names it: with the digest that its registry has for it; empty: by its id.
+    image_ref: str = ""
+    #: What its cgroup is called, below that of its pod.
+    cgroup_name: str
     #: The first process; 0 once it has ended.
     pid: int = 0
     #: Seconds since the epoch.

@@ -14,7 +14,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-import msgspec
 from grpclib.const import Status
 from msgspec.structs import replace
 
@@ -33,10 +32,6 @@ _MOST_LOOKS: Final = 500
 _LATE_SECONDS: Final = 0.2
 #: A folder that is never there.
 _NOWHERE: Final = Path("/proc/nowhere")
-
-
-class _Info(msgspec.Struct):
-    pid: int = 0
 
 
 class Containers:
@@ -114,7 +109,7 @@ class Containers:
             return None
         if answer.status.id != id_:
             raise RuntimeFailure(f"asked for container {id_}, the runtime tells of {answer.status.id or 'none'}")
-        known, status = self._containers.get(id_), status_of(answer, _pid(answer))
+        known, status = self._containers.get(id_), status_of(answer)
         if _may_be_oom_killed(answer.status) and id_ in self._oom_killed:
             status = replace(status, is_oom_killed=True)
         if known is not None and known.state is State.EXITED:
@@ -176,19 +171,12 @@ class Containers:
         return id_ not in self._killed and id_ not in self._oom_killed and not self._has_ended(id_)
 
     def _cgroup_of(self, status: ContainerStatus) -> str:
-        return f"{self._pod_cgroup(status.pod_uid)}/{status.id}"
+        return f"{self._pod_cgroup(status.pod_uid)}/{status.cgroup_name}"
 
 
 def _may_be_oom_killed(status: cri.ContainerStatus) -> bool:
     """The runtime may hear of the reason after it has heard of the end."""
     return status.state == cri.EXITED and status.exit_code == _SIGKILLED and not status.reason.startswith("OOM")
-
-
-def _pid(answer: cri.ContainerStatusResponse) -> int:
-    try:
-        return msgspec.json.decode(answer.info.get("info", "{}"), type=_Info).pid
-    except msgspec.DecodeError:
-        return 0
 
 
 def _upper_folder(pid: int) -> Path:

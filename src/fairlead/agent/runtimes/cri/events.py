@@ -1,7 +1,7 @@
-"""What a runtime tells of its containers by itself, where it does: containerd since 1.7, CRI-O.
+"""What a runtime tells of its containers by itself: containerd since 1.7, CRI-O where `enable_pod_events` is set.
 
     asked ─▶ (an event) heard ─▶ ended: asked again, and something may have been missed
-       └▶ UNIMPLEMENTED: asked again in a while, for the runtime may be another by then
+       └▶ UNIMPLEMENTED, or the end at once: asked again in a while, for the runtime may be another by then
 
 Whether it tells is known by the first event alone: until then a runtime says nothing, not even that it will.
 """
@@ -24,7 +24,7 @@ _UNKNOWN_AGAIN_SECONDS: Final = 60.0
 
 
 class ContainerEvents:
-    """`heard` is called with the id of a container that has ended, or is gone."""
+    """`heard` is called with the id of a container, or a sandbox, that has ended or is gone."""
 
     def __init__(self, client: Client, heard: Callable[[str], None]) -> None:
         self._client, self._heard = client, heard
@@ -38,6 +38,8 @@ class ContainerEvents:
             seconds = _AGAIN_SECONDS
             try:
                 await self._listen()
+                if not self.are_told:
+                    seconds = _UNKNOWN_AGAIN_SECONDS
             except CallFailed as failure:
                 if failure.status is Status.UNIMPLEMENTED:
                     seconds = _UNKNOWN_AGAIN_SECONDS

@@ -100,6 +100,8 @@ class CriImages:
             asked = cri.PullImageRequest(image=cri.ImageSpec(image=str(wanted)), auth=auth)
             await self._client.call(cri.PULL, asked, _PULL_SECONDS)
             await self.look()
+        except CallFailed as refused:
+            raise PullFailure.of_call(refused.code, refused.message) from None
         except (InvalidReference, RuntimeFailure) as error:
             raise PullFailure(str(error)) from None
         if (found := self.find(reference)) is None:

@@ -24,6 +24,8 @@ CREATED, RUNNING, EXITED, UNKNOWN = 0, 1, 2, 3
 RUNTIME_DEFAULT, UNCONFINED, LOCALHOST = 0, 1, 2
 # SupplementalGroupsPolicy
 MERGE, STRICT = 0, 1
+# CgroupDriver
+SYSTEMD, CGROUPFS = 0, 1
 # ContainerEventType
 STOPPED_EVENT, DELETED_EVENT = 2, 3
 # Protocol
@@ -86,6 +88,14 @@ class StatusResponse(Message, frozen=True):
     info: Annotated[dict[str, str], 2] = {}
     runtime_handlers: Annotated[list[RuntimeHandler], 3] = []
     features: Annotated[RuntimeFeatures, 4] = RuntimeFeatures()
+
+
+class LinuxRuntimeConfiguration(Message, frozen=True):
+    cgroup_driver: Annotated[int, 1] = SYSTEMD
+
+
+class RuntimeConfigResponse(Message, frozen=True):
+    linux: Annotated[LinuxRuntimeConfiguration | None, 1] = None
 
 
 # --- sandboxes ------------------------------------------------------------------------------------------------------
@@ -177,9 +187,18 @@ class PodSandboxNetworkStatus(Message, frozen=True):
     additional_ips: Annotated[list[PodIP], 2] = []
 
 
+class Namespace(Message, frozen=True):
+    options: Annotated[NamespaceOption, 2] = NamespaceOption()
+
+
+class LinuxPodSandboxStatus(Message, frozen=True):
+    namespaces: Annotated[Namespace, 1] = Namespace()
+
+
 class PodSandboxStatus(Message, frozen=True):
     state: Annotated[int, 3] = READY
     network: Annotated[PodSandboxNetworkStatus, 5] = PodSandboxNetworkStatus()
+    linux: Annotated[LinuxPodSandboxStatus, 6] = LinuxPodSandboxStatus()
 
 
 class PodSandboxStatusResponse(Message, frozen=True):
@@ -218,6 +237,8 @@ class ContainerMetadata(Message, frozen=True):
 
 class ImageSpec(Message, frozen=True):
     image: Annotated[str, 1] = ""
+    #: As the pod has it, where `image` is an id.
+    user_specified_image: Annotated[str, 18] = ""
 
 
 class KeyValue(Message, frozen=True):
@@ -283,6 +304,7 @@ class ContainerConfig(Message, frozen=True):
     annotations: Annotated[dict[str, str], 10] = {}
     log_path: Annotated[str, 11] = ""
     stdin: Annotated[bool, 12] = False
+    stdin_once: Annotated[bool, 13] = False
     tty: Annotated[bool, 14] = False
     linux: Annotated[LinuxContainerConfig, 15] = LinuxContainerConfig()
 
@@ -310,6 +332,7 @@ class UpdateContainerResourcesRequest(Message, frozen=True):
 
 
 class ContainerFilter(Message, frozen=True):
+    pod_sandbox_id: Annotated[str, 3] = ""
     labels: Annotated[dict[str, str], 4] = {}
 
 
@@ -343,6 +366,7 @@ class ContainerStatus(Message, frozen=True):
     finished_at: Annotated[int, 6] = 0
     exit_code: Annotated[int, 7] = 0
     image: Annotated[ImageSpec, 8] = ImageSpec()
+    image_ref: Annotated[str, 9] = ""
     reason: Annotated[str, 10] = ""
     message: Annotated[str, 11] = ""
     labels: Annotated[dict[str, str], 12] = {}
@@ -471,6 +495,7 @@ def _image(name: str, asked: type[Asked], answer: type[Answer]) -> Method[Asked,
 
 VERSION: Final = _runtime("Version", VersionRequest, VersionResponse)
 STATUS: Final = _runtime("Status", StatusRequest, StatusResponse)
+RUNTIME_CONFIG: Final = _runtime("RuntimeConfig", Nothing, RuntimeConfigResponse)
 RUN_SANDBOX: Final = _runtime("RunPodSandbox", RunPodSandboxRequest, PodSandboxId)
 STOP_SANDBOX: Final = _runtime("StopPodSandbox", PodSandboxId, Nothing)
 REMOVE_SANDBOX: Final = _runtime("RemovePodSandbox", PodSandboxId, Nothing)

@@ -52,6 +52,10 @@ LAST_WORDS: Final = "last-words"
 LOOK_SECONDS: Final = 5.0
 TOLD_LOOK_SECONDS: Final = 60.0
 _CONDITIONS: Final = {"RuntimeReady": "container runtime", "NetworkReady": "container runtime network"}
+_SYSTEMD: Final = (
+    "its cgroup driver is systemd, and pods have cgroups of cgroupfs here: SystemdCgroup = false in the configuration "
+    'of containerd, cgroup_manager = "cgroupfs" and conmon_cgroup = "pod" in that of CRI-O'
+)
 #: A command's own time, and what the runtime may take besides.
 _COMMAND_SECONDS: Final = 5.0
 
@@ -68,7 +72,7 @@ class CriRuntime:
         self._root, self._least_oom_score_adj = root, least_oom_score_adj
         self._sandboxes = Sandboxes(root, client)
         self._containers = Containers(root, client, cgroups, self._sandboxes.cgroup_of)
-        self._events = ContainerEvents(client, self._containers.told_of)
+        self._events = ContainerEvents(client, self._told_of)
         self.name = self.version = self.problem = ""
         self.has_strict_groups, self.has_users = False, True
         self.handlers: Mapping[str, HandlerFeatures] = {}
@@ -112,7 +116,19 @@ class CriRuntime:
         status = await self._client.call(cri.STATUS, cri.StatusRequest())
         self.has_strict_groups = status.features.supplemental_groups_policy
         self.handlers = {each.name: handler_features(each) for each in status.runtime_handlers}
+        if await self._has_slices():
+            raise RuntimeFailure(_SYSTEMD)
         return _problem(status.status)
+
+    async def _has_slices(self) -> bool:
+        """Whether cgroups are systemd's for it; one that cannot be asked (containerd 1) is believed to be as we are."""
+        try:
+            linux = (await self._client.call(cri.RUNTIME_CONFIG, cri.Nothing())).linux
+        except CallFailed as failure:
+            if failure.status is not Status.UNIMPLEMENTED:
+                raise
+            return False
+        return linux is not None and linux.cgroup_driver == cri.SYSTEMD
 
     def close(self) -> None:
         self._containers.close()
@@ -124,6 +140,10 @@ class CriRuntime:
 
     def subscribe_lost(self, lost: Callable[[str], None]) -> None:
         self._sandboxes.subscribe_lost(lost)
+
+    def _told_of(self, id_: str) -> None:
+        self._containers.told_of(id_)
+        self._sandboxes.told_of(id_)
 
     # -- sandboxes
 

@@ -154,6 +154,10 @@ class Sandboxes:
             await self._remove(each.id)
         return len(found)
 
+    def told_of(self, id_: str) -> None:
+        """It has ended or is gone, as the runtime says: nobody else does of one without a process (CRI-O)."""
+        self._process_gone(id_)
+
     def _process_gone(self, id_: str) -> None:
         for uid, (known, _) in list(self._found.items()):
             if known == id_:
@@ -218,7 +222,8 @@ class Sandboxes:
         except msgspec.DecodeError as error:
             raise RuntimeFailure(f"what the runtime tells of sandbox {id_} cannot be read: {error}") from None
         paths = [each.path for each in info.runtime_spec.linux.namespaces if each.type == "network"]
-        netns = Path(paths[0]) if paths and paths[0] else None
+        is_own = answer.status.linux.namespaces.options.network == cri.POD  # CRI-O has a path of the machine's, too
+        netns = Path(paths[0]) if is_own and paths and paths[0] else None
         own = tuple(address for address in addresses if address) if netns is not None else ()
         return info.pid, netns, own
 
@@ -234,8 +239,12 @@ class Sandboxes:
             log.warning("sandbox %s is left for now: %s", id_, failure)
 
     async def _remove(self, id_: str) -> None:
-        """With all of its containers, whatever state they are in."""
+        """With all of its containers, whatever state they are in: CRI-O would wait for one that runs."""
+        inside = cri.ListContainersRequest(filter=cri.ContainerFilter(pod_sandbox_id=id_))
         try:
+            for each in (await self._client.call(cri.LIST, inside)).containers:
+                if each.state == cri.RUNNING:
+                    await self._client.call(cri.STOP, cri.StopContainerRequest(container_id=each.id))
             await self._client.call(cri.STOP_SANDBOX, cri.PodSandboxId(pod_sandbox_id=id_))
             await self._client.call(cri.REMOVE_SANDBOX, cri.PodSandboxId(pod_sandbox_id=id_))
         except CallFailed as failure:

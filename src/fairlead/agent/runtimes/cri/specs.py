@@ -11,6 +11,8 @@ import signal
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from fairlead.agent.runtimes.base import (
     START_ERROR,
     AppArmorProfile,
@@ -125,7 +127,7 @@ def container_config(
         mounts.append(cri.Mount(container_path=spec.termination_message_path, host_path=str(last_words)))
     return cri.ContainerConfig(
         metadata=cri.ContainerMetadata(name=spec.name, attempt=spec.attempt),
-        image=cri.ImageSpec(image=spec.image_id),
+        image=cri.ImageSpec(image=spec.image_id, user_specified_image=spec.image),
         command=list(spec.argv),
         working_dir=spec.working_dir,
         envs=[cri.KeyValue(key=name, value=value) for name, value in spec.env.items()],
@@ -139,6 +141,7 @@ def container_config(
         },
         log_path=str(spec.log.relative_to(sandbox.logs)),
         stdin=spec.has_stdin,
+        stdin_once=spec.has_stdin_once,
         tty=spec.has_tty,
         linux=cri.LinuxContainerConfig(
             resources=resources(spec.resources, least_oom_score_adj),
@@ -216,9 +219,24 @@ def _user(security: Security) -> tuple[cri.Int64Value | None, str, cri.Int64Valu
     return None, user, gid
 
 
-def status_of(answer: cri.ContainerStatusResponse, pid: int) -> ContainerStatus:
+class _Linux(msgspec.Struct, rename="camel"):
+    cgroups_path: str = ""
+
+
+class _RuntimeSpec(msgspec.Struct):
+    linux: _Linux = msgspec.field(default_factory=_Linux)
+
+
+class _Info(msgspec.Struct, rename="camel"):
+    """What the runtime says of a container besides, as containerd and CRI-O spell it."""
+
+    pid: int = 0
+    runtime_spec: _RuntimeSpec = msgspec.field(default_factory=_RuntimeSpec)
+
+
+def status_of(answer: cri.ContainerStatusResponse) -> ContainerStatus:
     """What nobody knows the state of has ended."""
-    found, said = answer.status, answer.status.annotations
+    found, said, info = answer.status, answer.status.annotations, _info(answer)
     is_start_error, stop_signal = found.reason == START_ERROR, said.get(_STOP_SIGNAL, "")
     started_at, finished_at = max(found.started_at, 0), max(found.finished_at, 0)
     return ContainerStatus(
@@ -228,9 +246,11 @@ def status_of(answer: cri.ContainerStatusResponse, pid: int) -> ContainerStatus:
         attempt=found.metadata.attempt,
         image=found.image.image,
         image_id=said.get(_IMAGE_ID, ""),
+        image_ref=found.image_ref,
         state=STATES.get(found.state, State.EXITED),
         log=Path(found.log_path),
-        pid=pid if found.state in (cri.CREATED, cri.RUNNING) else 0,
+        cgroup_name=info.runtime_spec.linux.cgroups_path.rpartition("/")[2] or found.id,
+        pid=info.pid if found.state in (cri.CREATED, cri.RUNNING) else 0,
         created_at=found.created_at * _NANO,
         started_at=started_at * _NANO,
         # a short run may have ended before the runtime notes that it has begun
@@ -242,3 +262,10 @@ def status_of(answer: cri.ContainerStatusResponse, pid: int) -> ContainerStatus:
         stop_signal=int(stop_signal) if stop_signal.isdecimal() else signal.SIGTERM,
         has_tty=said.get(_TTY) == "true",
     )
+
+
+def _info(answer: cri.ContainerStatusResponse) -> _Info:
+    try:
+        return msgspec.json.decode(answer.info.get("info", "{}"), type=_Info)
+    except msgspec.DecodeError:
+        return _Info()

@@ -90,6 +90,7 @@ class ContainerRecord(msgspec.Struct, frozen=True, kw_only=True):
             image_id=self.image_id,
             state=state,
             log=Path(self.log),
+            cgroup_name=self.id,
             pid=0 if state is State.EXITED else self.pid,
             created_at=self.created_at,
             started_at=self.started_at,
