@@ -75,6 +75,13 @@ def test_flags_without_a_value_are_true() -> None:
     assert found.has_bootstrap_tokens
 
 
+def test_who_shows_nothing_is_not_allowed_everything(capsys: pytest.CaptureFixture[str]) -> None:
+    assert stated("--anonymous-auth", "--authorization-mode=RBAC,AlwaysAllow").anonymous is None
+    assert "--anonymous-auth is not allowed with the authorization mode AlwaysAllow" in capsys.readouterr().err
+    assert stated("--authorization-mode=AlwaysAllow").anonymous is None
+    assert not capsys.readouterr().err
+
+
 def test_a_file_says_who_comes_in(tmp_path: Path) -> None:
     found = stated(write(tmp_path, FILE + ANONYMOUS))
     assert [issuer.configuration.issuer.url for issuer in found.issuers] == ["https://issuer"]

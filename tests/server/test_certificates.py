@@ -85,6 +85,20 @@ def test_the_server_writes_down_who_asks(server: Server) -> None:
     assert "extra" not in spec
 
 
+def test_more_that_is_known_of_who_asks_is_written_down(server: Server) -> None:
+    extra = {"impersonate-extra-key1": "hello there", "impersonate-extra-example.com%2fteam": "a,b"}
+    headers = {
+        "content-type": "application/json",
+        "authorization": f"Bearer {TOKEN}",
+        "impersonate-user": "me",
+        **extra,
+    }
+    headers["impersonate-group"] = "system:masters"
+    spec = server.ask("POST", REQUESTS, _csr(), headers, server.guarded_port).obj["spec"]
+    assert spec["username"] == "me" and "uid" not in spec
+    assert spec["extra"] == {"example.com/team": ["a,b"], "key1": ["hello there"]}
+
+
 def test_what_was_asked_for_stays_as_it_is(server: Server) -> None:
     name = _made(server)
     reply = server.ask("PATCH", f"{REQUESTS}/{name}", {"spec": {"username": "me", "usages": ["any"]}}, MERGE)

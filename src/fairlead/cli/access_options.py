@@ -29,6 +29,7 @@ from fairlead.server.auth.authentication import (
 from fairlead.server.auth.authorization import NO_POLICIES, NODE_AND_RBAC, AuthorizationFile, AuthorizationSettings
 from fairlead.server.auth.authorization_configuration import (
     ABAC,
+    ALWAYS_ALLOW,
     MODES,
     VERSIONS,
     WEBHOOK,
@@ -154,6 +155,11 @@ class _Stated(msgspec.Struct, frozen=True):
         return self._says("requestheader_")
 
     @property
+    def modes(self) -> tuple[str, ...]:
+        """Of authorization, in order."""
+        return ("Node", "RBAC") if self.authorization_mode is None else names_in(self.authorization_mode)
+
+    @property
     def has_authorization_flags(self) -> bool:
         return self._says("authorization_mode") or self._says("authorization_webhook_")
 
@@ -177,7 +183,7 @@ def authentication() -> AuthenticationSettings:
         webhook=_token_webhook(stated),
         known_tokens=token_file.load(stated.token_auth_file) if stated.token_auth_file else {},
         has_bootstrap_tokens=bool(stated.enable_bootstrap_token_auth),
-        anonymous=AnonymousAccess() if stated.anonymous_auth else None,
+        anonymous=AnonymousAccess() if _lets_anonymous_in(stated) else None,
         front_proxy=_front_proxy(stated) if stated.has_front_proxy_flags else None,
     )
     if stated.authentication_config is not None:
@@ -187,6 +193,16 @@ def authentication() -> AuthenticationSettings:
     if stated.has_oidc_flags:
         return _with_flags(settings, stated)
     return settings
+
+
+def _lets_anonymous_in(stated: _Stated) -> bool:
+    if stated.anonymous_auth and ALWAYS_ALLOW in stated.modes:
+        # who shows nothing would be allowed everything
+        click.echo(
+            "warning: --anonymous-auth is not allowed with the authorization mode AlwaysAllow, and is off", err=True
+        )
+        return False
+    return bool(stated.anonymous_auth)
 
 
 def _with_file(settings: AuthenticationSettings, path: Path, anonymous_auth: bool | None) -> AuthenticationSettings:
@@ -306,7 +322,7 @@ def authorization() -> AuthorizationSettings:
         return AuthorizationSettings(authorizers, AuthorizationFile(path, data), _policies(stated))
     if not stated.has_authorization_flags and stated.authorization_policy_file is None:
         return NODE_AND_RBAC
-    modes = ("Node", "RBAC") if stated.authorization_mode is None else names_in(stated.authorization_mode)
+    modes = stated.modes
     _check_modes(modes, stated.authorization_policy_file, stated.authorization_webhook_config_file)
     webhook = _access_webhook(stated)
     authorizers = tuple(AuthorizerConfiguration(mode, webhook if mode == WEBHOOK else None) for mode in modes)

@@ -68,7 +68,9 @@ class CertificateSigningRequestStrategy(Strategy):
 
     def note_requester(self, obj: Obj, user: User) -> None:
         spec = obj["spec"]
-        for key, value in (("username", user.name), ("uid", user.uid), ("groups", list(user.groups)), ("extra", None)):
+        extra = {key: list(values) for key, values in user.extra}
+        said = {"username": user.name, "uid": user.uid, "groups": list(user.groups), "extra": extra}
+        for key, value in said.items():
             spec.pop(key, None)
             if value:
                 spec[key] = value

@@ -19,7 +19,13 @@ from fairlead.client.kubeconfig_service import SECONDS
 from fairlead.client.reviews import ReviewService
 from fairlead.server.access import AccessRequest, Authorizer, Decision, UserRules, Verdict
 from fairlead.server.auth.abac import AbacAuthorizer, Policy
-from fairlead.server.auth.authorization_configuration import ABAC, WEBHOOK, AuthorizerConfiguration, parsed
+from fairlead.server.auth.authorization_configuration import (
+    ABAC,
+    ALWAYS_ALLOW,
+    WEBHOOK,
+    AuthorizerConfiguration,
+    parsed,
+)
 from fairlead.server.auth.authorizer import Authorizers, LocalAuthorizer
 from fairlead.server.auth.reloading import follow
 from fairlead.server.auth.webhooks.access import AccessWebhook
@@ -76,7 +82,7 @@ class Authorization:
     ) -> None:
         """`built_in` has those that live with the server, by their modes."""
         self._file, self._authorizers = settings.file, authorizers
-        self._built_in = {**built_in, "AlwaysAllow": AlwaysAllow(), "AlwaysDeny": AlwaysDeny()}
+        self._built_in = {**built_in, ALWAYS_ALLOW: AlwaysAllow(), "AlwaysDeny": AlwaysDeny()}
         if settings.policies is not None:
             self._built_in[ABAC] = AbacAuthorizer(settings.policies)
         self._webhooks: list[AccessWebhook] = []

@@ -25,6 +25,7 @@ API_VERSIONS: Final = tuple(f"apiserver.config.k8s.io/{version}" for version in 
 #: kube-apiserver's modes. Only webhooks can be there more than once.
 MODES: Final = ("ABAC", "AlwaysAllow", "AlwaysDeny", "Node", "RBAC", "Webhook")
 ABAC: Final = "ABAC"
+ALWAYS_ALLOW: Final = "AlwaysAllow"
 WEBHOOK: Final = "Webhook"
 VERSIONS: Final = ("v1", "v1beta1")
 _FAILURE_POLICIES: Final = {"NoOpinion": Decision.NO_OPINION, "Deny": Decision.DENY}
