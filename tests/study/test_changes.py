@@ -149,6 +149,14 @@ def test_what_a_drain_cannot_evict_is_told_with_what_is_in_the_way(
     assert FIGURES["notEvicted"](outcome, Scope(priority=">0")) == 0
 
 
+def test_a_pod_that_a_finalizer_keeps_holds_a_drain_up(tmp_path: Path) -> None:
+    objects = [*three_nodes(), *deployment("web", ["a"])]
+    objects[-1]["metadata"]["finalizers"] = ["example.com/kept"]
+    outcome = played(objects, change(tmp_path, CHANGE + "- drain: a\n"))
+    (held,) = outcome.held_up
+    assert held.message == "it is being deleted, and waits for its finalizers: example.com/kept"
+
+
 def test_what_a_budget_has_held_up_for_a_while_is_told_no_more_once_it_has_gone(tmp_path: Path) -> None:
     steps = "- drain: a\n- at: 10m\n  delete: {kind: pdb, name: web}\n"
     outcome = played(budgeted("web"), change(tmp_path, CHANGE + steps))

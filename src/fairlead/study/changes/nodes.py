@@ -39,6 +39,8 @@ async def drain(name: str, cluster: ChangedCluster, patience: float = math.inf) 
         for pod in waiting:
             if not pod.metadata.is_terminating:
                 await _evict(pod, cluster)
+            else:
+                cluster.hold_up(pod, _why_it_stays(pod))
         if monotonic() >= give_up_at:
             return
         await asyncio.sleep(_RETRY_SECONDS)
@@ -57,6 +59,11 @@ async def _evict(pod: Pod, cluster: ChangedCluster) -> None:
         cluster.hold_up(pod, "; ".join(cause.message for cause in error.causes) or str(error))
     else:
         cluster.let_go(pod)
+
+
+def _why_it_stays(pod: Pod) -> str:
+    finalizers = ", ".join(pod.metadata.finalizers)
+    return "it is being deleted" + (f", and waits for its finalizers: {finalizers}" if finalizers else "")
 
 
 def _is_to_go(pod: Pod) -> bool:
