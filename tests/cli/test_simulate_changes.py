@@ -193,6 +193,25 @@ def test_each_file_is_a_variant(dump: str, tmp_path: Path) -> None:
     }
 
 
+def test_a_drain_that_hangs_is_told_in_every_form(tmp_path: Path) -> None:
+    meta = {"name": "web", "namespace": "default"}
+    spec = {"minAvailable": 2, "selector": {"matchLabels": {"app": "web"}}}
+    budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": meta, "spec": spec}
+    dump, rules = tmp_path / "prod.json", tmp_path / "rules.yaml"
+    items = [node("a"), node("b"), *deployment("web", ["a", "b"]), budget]
+    dump.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    rules.write_text("expect:\n- notEvicted: 0\n")
+    found = simulated(str(dump), "--drain", "a", "--expect", str(rules), duration="10m")
+    text = "default/web-5f6d7c8b9-00000 cannot be evicted from a: The disruption budget web needs 2 healthy pods"
+    assert f"Not done at the end:\n  12:00 drain a\n  {text}" in found.stdout
+    assert (found.exit_code, "NOT MET  notEvicted is 1, asked: at most 0" in found.stdout) == (1, True)
+    run = document(str(dump), "--drain", "a", duration="10m")
+    assert f"changed: {text}" in fairlead("why", "default/web-5f6d7c8b9-00000", "--in", run["run"]).stdout
+    (variant,) = run["variants"]
+    assert variant["steps"][0]["ended"] is False
+    assert [held["pod"] for held in variant["heldUp"]] == ["default/web-5f6d7c8b9-00000"]
+
+
 def test_no_two_variants_have_one_name(dump: str, tmp_path: Path) -> None:
     change = tmp_path / "change.yaml"
     change.write_text(

@@ -16,6 +16,7 @@ from fairlead.study.changes.document import Change, read_change
 from fairlead.study.changes.errors import ChangeError
 from fairlead.study.changes.pools import POOL_LABEL
 from fairlead.study.comparison import Hurt, missing, worse
+from fairlead.study.figures import FIGURES, Scope
 from fairlead.study.outcome import Outcome
 from fairlead.study.run import Scene, play
 from tests.study.clusters import TIME, deployment, node, quota
@@ -24,7 +25,7 @@ HOUR = 3600.0
 CHANGE = "apiVersion: sim.fairlead.dev/v1alpha1\nkind: Change\nsteps:\n"
 
 
-def played(objects: list[Obj], change: Change = Change("before"), limit: float = HOUR) -> Outcome:
+def played(objects: list[Obj], change: Change = Change("before"), limit: float | None = HOUR) -> Outcome:
     nodes = tuple(obj for obj in objects if obj["kind"] == "Node")
     scene = Scene(Settings(nodes=nodes, imported=tuple(objects)), (), limit, latest_date(objects) or 0.0)
     return play(scene, change, lambda count, at: None)
@@ -119,15 +120,53 @@ def test_pods_that_are_over_lose_nothing_when_their_node_is_drained(tmp_path: Pa
     assert missing(before, after) == []
 
 
+def budgeted(*budgets: str) -> list[Obj]:
+    """Two pods, of which budgets let none go."""
+    found: list[Obj] = [*three_nodes(), *deployment("web", ["a", "b"])]
+    for name in budgets:
+        meta = {"name": name, "namespace": "default"}
+        spec = {"minAvailable": 2, "selector": {"matchLabels": {"app": "web"}}}
+        found.append({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": meta, "spec": spec})
+    return found
+
+
 def test_a_drain_waits_for_a_disruption_budget(tmp_path: Path) -> None:
-    budget: Obj = {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": {"name": "web", "namespace": "default"},
-        "spec": {"minAvailable": 2, "selector": {"matchLabels": {"app": "web"}}},
-    }
-    objects = [*three_nodes(), *deployment("web", ["a", "b"]), budget]
-    assert hurt_by(objects, change(tmp_path, CHANGE + "- drain: {node: a, timeout: 5m}\n")) == []
+    assert hurt_by(budgeted("web"), change(tmp_path, CHANGE + "- drain: {node: a, timeout: 5m}\n")) == []
+
+
+@pytest.mark.parametrize("budgets", [("web",), ("web", "other")])
+@pytest.mark.parametrize("step", ["drain: a", "upgrade: {selector: kubernetes.io/hostname=a}"])
+def test_what_a_drain_cannot_evict_is_told_with_what_is_in_the_way(
+    tmp_path: Path, budgets: tuple[str, ...], step: str
+) -> None:
+    outcome = played(budgeted(*budgets), change(tmp_path, CHANGE + f"- {step}\n"))
+    (held,) = outcome.held_up
+    assert (held.pod, held.node) == ("default/web-5f6d7c8b9-00000", "a")
+    several = "more than one PodDisruptionBudget"
+    assert (several if len(budgets) > 1 else "budget web needs 2 healthy pods and has 2 currently") in held.message
+    assert [step.has_ended for step in outcome.steps] == [False]
+    assert FIGURES["notEvicted"](outcome, Scope(namespace="default")) == 1
+    assert FIGURES["notEvicted"](outcome, Scope(priority=">0")) == 0
+
+
+def test_a_pod_that_a_finalizer_keeps_holds_a_drain_up(tmp_path: Path) -> None:
+    objects = [*three_nodes(), *deployment("web", ["a"])]
+    objects[-1]["metadata"]["finalizers"] = ["example.com/kept"]
+    outcome = played(objects, change(tmp_path, CHANGE + "- drain: a\n"))
+    (held,) = outcome.held_up
+    assert held.message == "it is being deleted, and waits for its finalizers: example.com/kept"
+
+
+def test_what_a_budget_has_held_up_for_a_while_is_told_no_more_once_it_has_gone(tmp_path: Path) -> None:
+    steps = "- drain: a\n- at: 10m\n  delete: {kind: pdb, name: web}\n"
+    outcome = played(budgeted("web"), change(tmp_path, CHANGE + steps))
+    assert outcome.held_up == []
+    assert [step.has_ended for step in outcome.steps] == [True, True]
+
+
+def test_a_drain_that_never_ends_does_not_keep_a_run_from_ending(tmp_path: Path) -> None:
+    outcome = played(budgeted("web"), change(tmp_path, CHANGE + "- drain: a\n"), limit=None)
+    assert len(outcome.held_up) == 1
 
 
 def test_pods_that_lose_their_node_wait_where_there_is_no_room(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ async def played(case: Obj) -> dict[str, PodHistory]:
         steps.append(step_of(Origin(case["id"]), "apply", {"manifests": [manifest]}, number * STEP_SECONDS))
     async with simulation(settings) as (api, informers):
         histories = PodHistories(informers)
-        await carry_out(steps, ChangedCluster(api, informers), lambda step: None, asyncio.Event())
+        await carry_out(steps, ChangedCluster(api, informers), lambda step: lambda: None, asyncio.Event())
         await asyncio.sleep(END_SECONDS)
         return {pod.pod: pod for pod in histories}
 

@@ -38,6 +38,8 @@ _PARTICULAR: Final = re.compile(
 _BETWEEN: Final = re.compile(r"\s*(?:---\s+)*")
 #: Where a document of YAML begins, and the names of its first level.
 _FIRST_LEVEL: Final = re.compile(rb"^(?:---(?=\s)|[A-Za-z]\w*(?=:\s))", re.MULTILINE)
+#: How kubectl's lists begin.
+_KUBECTL: Final = b"apiVersion:"
 _GZIP: Final = b"\x1f\x8b"
 
 
@@ -138,6 +140,9 @@ def _parts_of_yaml(text: bytes) -> Iterator[Piece]:
     other: where the first name of a document comes again, another one begins.
     """
     begin, line, first = 0, 0, b""
+    if text.startswith(_KUBECTL) and b"\n" + _KUBECTL not in text and b"\n---" not in text:
+        yield Piece(text)  # as nearly all are, and there is much of it
+        return
     for found in _FIRST_LEVEL.finditer(text):
         name = found[0]
         if name == b"---":

@@ -9,7 +9,7 @@ from fairlead.sim.histories import PodHistory
 from fairlead.study.comparison import in_words, missing, worse
 from fairlead.study.outcome import Outcome
 from fairlead.study.records import Run
-from fairlead.study.tables import clock, fewer_pods
+from fairlead.study.tables import clock, fewer_pods, not_evicted
 
 
 class NotInRun(ValueError):
@@ -25,6 +25,7 @@ def story(run: Run, key: str, variant: str = "") -> list[str]:
     lines: list[str] = []
     for outcome in asked:
         lines += _of_outcome(run, outcome, key)
+        lines += _of_drains(outcome, key)
         lines += _of_workload(run, outcome, key)
     namespace = key.partition("/")[0]
     if not lines:
@@ -53,6 +54,12 @@ def _of_outcome(run: Run, outcome: Outcome, key: str) -> Iterator[str]:
             yield f"  {cause}"
         if pod.priority:
             yield f"  priority {pod.priority}"
+
+
+def _of_drains(outcome: Outcome, key: str) -> Iterator[str]:
+    for held in outcome.held_up:
+        if held.pod == key:
+            yield f"{outcome.name}: {not_evicted(held)}"
 
 
 def _of_workload(run: Run, outcome: Outcome, key: str) -> Iterator[str]:

@@ -96,7 +96,8 @@ def _outcome(outcome: Outcome) -> Obj:
         "shortfalls": msgspec.to_builtins(outcome.shortfalls),
         "fragmentation": outcome.fragmentation,
         "fairness": msgspec.to_builtins(outcome.fairness),
-        "steps": [{"at": timestamp(step.at), "step": step.text} for step in outcome.steps],
+        "steps": [{"at": timestamp(step.at), "step": step.text, "ended": step.has_ended} for step in outcome.steps],
+        "heldUp": msgspec.to_builtins(outcome.held_up),
         "summary": outcome.summary,
     }
 

@@ -94,6 +94,7 @@ OF_PODS: Final[Mapping[str, Figure]] = {
     "lostWithNode": _disrupted(LOST),
     "refusedByNode": _disrupted(REFUSED_BY_NODE),
     "refusedByQuota": _quota_refusals,
+    "notEvicted": lambda outcome, scope: sum(scope.has(held.namespace, held.priority) for held in outcome.held_up),
     "oomKilled": lambda outcome, scope: sum(pod.oom_kills for pod in scope.pods(outcome)),
 }
 #: Figures of the whole cluster.

@@ -26,6 +26,7 @@ from fairlead.study.tables import (
     headline,
     quotas,
     rows_of,
+    unfinished,
 )
 from fairlead.wording import counted
 
@@ -136,6 +137,7 @@ def _hurt(run: Run, variant: Outcome) -> str:
     ]
     return (
         f"<h2>{escape(variant.name)}: {head}</h2>{_list('What changed', shown_steps)}"
+        f"{_list('Not done at the end', unfinished(variant))}"
         f"{'<h3>Who fares worse</h3>' if listed else ''}{listed}{more}{_waiting(run.before, variant)}"
         f"{_list('Fewer pods came than before', map(fewer_pods, fewer[:LISTED]))}"
         f"{_list('Quotas that refuse', quotas(variant))}"

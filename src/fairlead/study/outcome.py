@@ -14,6 +14,7 @@ from fairlead.api.objects import Obj
 from fairlead.api.quantity import Quantity, parse
 from fairlead.sim.attribution import Attribution
 from fairlead.sim.histories import PREEMPTED, PodHistory
+from fairlead.study.changes.changed_cluster import HeldUp
 
 #: What the scheduler says of a preemption; by whom is known by name then.
 _PREEMPTED_BY: Final = re.compile(r"Preempted by pod \S+ on node \S+")
@@ -84,6 +85,8 @@ class Fairness(msgspec.Struct):
 class StepDone(msgspec.Struct):
     at: float  # seconds since the epoch
     text: str
+    #: Whether all of it was done when the run ended, as far as it ever is.
+    has_ended: bool = True
 
 
 class Outcome(msgspec.Struct):
@@ -105,6 +108,8 @@ class Outcome(msgspec.Struct):
     shortfalls: list[Shortfall] = []
     came: list[Came] = []
     steps: list[StepDone] = []
+    #: Pods that a drain could not evict, and that are still there at the end.
+    held_up: list[HeldUp] = []
     node_hours: float = 0.0
     cost: float | None = None
     fragmentation: dict[str, float] = {}

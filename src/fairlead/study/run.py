@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
@@ -30,6 +32,9 @@ from fairlead.study.changes.document import Change, Step
 from fairlead.study.changes.errors import ChangeError
 from fairlead.study.outcome import Fairness, Outcome, StepDone
 from fairlead.study.recorded import OnArrival, RecordedRun, recorded
+
+#: So long after the last step a run that rests waits for steps that never end, as drains that a budget forbids.
+_PATIENCE_SECONDS: Final = 86400.0
 
 
 class Scene(msgspec.Struct, frozen=True):
@@ -96,8 +101,10 @@ class _Watching:
         self.fairness = FairnessRecord(run.informers, run.observer.capacity) if settings.arbitrator else None
         self.steps: list[StepDone] = []
 
-    def on_step(self, step: Step) -> None:
-        self.steps.append(StepDone(now(), step.action.text))
+    def on_step(self, step: Step) -> Callable[[], None]:
+        done = StepDone(now(), step.action.text, has_ended=step.action.is_endless)
+        self.steps.append(done)
+        return partial(setattr, done, "has_ended", True)
 
     async def outcome(self, change: Change, end: float) -> Outcome:
         pods = outcome.attributed(self.histories, self.attribution)
@@ -117,6 +124,7 @@ class _Watching:
             shortfalls=outcome.shortfalls(self.attribution),
             came=outcome.came(pods),
             steps=self.steps,
+            held_up=self.cluster.held_up,
             node_hours=self.costs.node_hours(end),
             cost=self.costs.cost(end),
             fragmentation=self.costs.fragmentation(self.cluster.pods),
@@ -131,7 +139,9 @@ class _Watching:
 async def _until_over(scene: Scene, change: Change, watching: _Watching, progress: OnArrival) -> float | None:
     """Returns when nothing was left to happen, or None where the limit came first."""
     done = asyncio.Event()
-    beside = asyncio.create_task(carry_out(scene.beside, watching.cluster, lambda step: None, asyncio.Event()))
+    last = max((step.at for step in change.steps), default=0.0)
+    patience = asyncio.get_running_loop().call_later(last + _PATIENCE_SECONDS, done.set)
+    beside = asyncio.create_task(carry_out(scene.beside, watching.cluster, lambda step: lambda: None, asyncio.Event()))
     changing = asyncio.create_task(carry_out(change.steps, watching.cluster, watching.on_step, done))
     coming = watching.run.run_out(scene.arrivals, progress, rests=scene.limit is None, after=done)
     arriving = asyncio.create_task(coming)
@@ -146,6 +156,7 @@ async def _until_over(scene: Scene, change: Change, watching: _Watching, progres
     except TimeoutError:
         return None  # the limit is an end like any other
     finally:
+        patience.cancel()
         for task in (beside, changing, arriving):
             task.cancel()
         await asyncio.gather(beside, changing, arriving, return_exceptions=True)

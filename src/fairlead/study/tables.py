@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from fairlead.sim.durations import span
 from fairlead.sim.histories import PREEMPTED
+from fairlead.study.changes.changed_cluster import HeldUp
 from fairlead.study.comparison import Hurt, Missing, grouped, missing, worse
 from fairlead.study.figures import FIGURES, WHOLE
 from fairlead.study.outcome import Outcome, Waits
@@ -38,6 +39,7 @@ IF_ANY: Final = (
     ("lostWithNode", "lost with its node"),
     ("refusedByNode", "refused by node"),
     ("refusedByQuota", "refused by quota"),
+    ("notEvicted", "not to be evicted"),
     ("throttledSeconds", "throttled"),
     ("nodeHours", "node hours"),
     ("cost", "cost"),
@@ -51,7 +53,8 @@ def comparison_text(run: Run, kept_as: str = "") -> str:
     for variant in variants:
         title = f" under {variant.name}" if len(variants) > 1 else ""
         hurt, fewer = worse(before, variant), missing(before, variant)
-        lines += [*_worse(hurt, title, variant, is_all=not fewer), *_missing(fewer, title)]
+        lines += [*_unfinished(variant, title), *_worse(hurt, title, variant, is_all=not fewer)]
+        lines += _missing(fewer, title)
         lines += [*_quotas(variant, title, fewer), *_waits(before, variant, title)]
         lines += _shares(before, variant, title)
         if hurt:
@@ -171,6 +174,24 @@ def _worse(hurt: Sequence[Hurt], title: str, variant: Outcome, *, is_all: bool) 
     if rest := sum(len(group.pods) for group in groups[LISTED:]):
         lines.append(f"  and {rest:,} more (all of them with -o json)")
     return [*lines, ""]
+
+
+def _unfinished(variant: Outcome, title: str) -> list[str]:
+    found = unfinished(variant)
+    return [f"Not done at the end{title}:", *(f"  {line}" for line in found), ""] if found else []
+
+
+def unfinished(variant: Outcome) -> list[str]:
+    """The steps that were still going on, and the pods for which drains wait, or that they have given up."""
+    steps = [f"{clock(step.at, variant)} {step.text}" for step in variant.steps if not step.has_ended]
+    held = [not_evicted(held) for held in variant.held_up]
+    rest = len(held) - LISTED
+    more = [f"and {counted(rest, 'pod')} more (all of them with -o json)"] if rest > 0 else []
+    return [*steps, *held[:LISTED], *more]
+
+
+def not_evicted(held: HeldUp) -> str:
+    return f"{held.pod} cannot be evicted from {held.node}: {held.message}"
 
 
 def fate(pod: Hurt, variant: Outcome) -> str:

@@ -12,9 +12,13 @@ from fairlead.study.changes.errors import ChangeError
 
 
 async def carry_out(
-    steps: Sequence[Step], cluster: ChangedCluster, on_step: Callable[[Step], None], done: asyncio.Event
+    steps: Sequence[Step],
+    cluster: ChangedCluster,
+    on_step: Callable[[Step], Callable[[], None]],
+    done: asyncio.Event,
 ) -> None:
-    """`on_step` is told of each step when it begins; `done` is set once all have ended that ever end.
+    """`on_step` is told of each step when it begins, and what it returns of its end; `done` is set once all have ended
+    that ever end.
 
     Raises ChangeError for a step that the cluster has nothing for.
     """
@@ -23,19 +27,20 @@ async def carry_out(
         ending: list[asyncio.Task[None]] = []
         for step in steps:
             await asyncio.sleep(max(began + step.at - monotonic(), 0.0))
-            on_step(step)
+            on_end = on_step(step)
             if step.action.is_long:
-                task = group.create_task(_run(step, cluster))
+                task = group.create_task(_run(step, cluster, on_end))
                 ending += [] if step.action.is_endless else [task]
             else:
-                await _run(step, cluster)
+                await _run(step, cluster, on_end)
         await asyncio.gather(*ending)
         done.set()
 
 
-async def _run(step: Step, cluster: ChangedCluster) -> None:
+async def _run(step: Step, cluster: ChangedCluster, on_end: Callable[[], None]) -> None:
     try:
         await step.action.run(cluster)
+        on_end()
     except NothingThere as problem:
         raise ChangeError(step.origin, str(problem)) from None
     except BaseExceptionGroup as group:

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+import msgspec
+
 from fairlead.api.builtin import NODES, PODS
 from fairlead.api.errors import ApiError, NotFound
 from fairlead.api.nodes import Node
@@ -27,12 +29,27 @@ class NothingThere(ValueError):
     """A step speaks of something that the cluster does not have, or that it refuses."""
 
 
+class HeldUp(msgspec.Struct, frozen=True):
+    """A pod that a drain would evict and may not, and what is in the way."""
+
+    pod: str
+    priority: int
+    node: str
+    message: str
+
+    @property
+    def namespace(self) -> str:
+        return self.pod.partition("/")[0]
+
+
 @dataclass
 class ChangedCluster:
     api: UserApi
     informers: Informers
     #: What an hour of a node costs, by node; of those that pools have made.
     prices: dict[str, float] = field(default_factory=dict)
+    #: By uid; those that are gone meanwhile are left in.
+    _held_up: dict[str, HeldUp] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.nodes = self.informers.of(NODES, Node)
@@ -49,6 +66,19 @@ class ChangedCluster:
         node = self.nodes.get(name)
         if node is None or not node.is_ready:
             await self._awaited.setdefault(name, asyncio.Event()).wait()
+
+    def hold_up(self, pod: Pod, message: str) -> None:
+        held = HeldUp(pod.metadata.key, pod.spec.priority or 0, pod.spec.node_name, message)
+        self._held_up[pod.metadata.uid] = held
+
+    def let_go(self, pod: Pod) -> None:
+        self._held_up.pop(pod.metadata.uid, None)
+
+    @property
+    def held_up(self) -> list[HeldUp]:
+        """Those that are still there."""
+        there = {pod.metadata.uid for pod in self.pods}
+        return sorted((held for uid, held in self._held_up.items() if uid in there), key=lambda held: held.pod)
 
     def kind(self, word: str, api_version: str = "") -> Resource:
         """The kind that a word names, as kubectl understands it: `quota`, `deploy`, `ResourceQuota`."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fairlead.api.builtin import NODES, PODS
-from fairlead.api.errors import ApiError, NotFound, TooManyRequests
+from fairlead.api.errors import ApiError, NotFound
 from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
 from fairlead.api.pods import MIRROR, Pod
@@ -39,6 +39,8 @@ async def drain(name: str, cluster: ChangedCluster, patience: float = math.inf) 
         for pod in waiting:
             if not pod.metadata.is_terminating:
                 await _evict(pod, cluster)
+            else:
+                cluster.hold_up(pod, _why_it_stays(pod))
         if monotonic() >= give_up_at:
             return
         await asyncio.sleep(_RETRY_SECONDS)
@@ -46,15 +48,22 @@ async def drain(name: str, cluster: ChangedCluster, patience: float = math.inf) 
 
 
 async def _evict(pod: Pod, cluster: ChangedCluster) -> None:
-    """It stays for now where a disruption budget is in the way."""
+    """It stays for now where a disruption budget is in the way, or several are."""
     meta = pod.metadata
     body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": meta.name}}
     try:
         await cluster.api.create(PODS, body, meta.namespace, name=meta.name, subresource="eviction")
-    except (NotFound, TooManyRequests):
-        pass
+    except NotFound:
+        cluster.let_go(pod)
     except ApiError as error:
-        raise NothingThere(f"pod {meta.key} cannot be evicted: {error}") from None
+        cluster.hold_up(pod, "; ".join(cause.message for cause in error.causes) or str(error))
+    else:
+        cluster.let_go(pod)
+
+
+def _why_it_stays(pod: Pod) -> str:
+    finalizers = ", ".join(pod.metadata.finalizers)
+    return "it is being deleted" + (f", and waits for its finalizers: {finalizers}" if finalizers else "")
 
 
 def _is_to_go(pod: Pod) -> bool:
