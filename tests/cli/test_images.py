@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner, Result
 
 from fairlead.cli.main import main
@@ -48,6 +50,20 @@ def test_refusals_are_one_sentence(tmp_path: Path) -> None:
     assert (wrong.exit_code, "must be lowercase" in wrong.stderr) == (2, True)
     assert images(tmp_path, "load", str(bad), str(bad), "--name", "a").exit_code == 2
     assert images(tmp_path, "load", str(tmp_path), "--name", "a", "--env", "A").exit_code == 2
+
+
+def test_a_runtime_that_is_not_containerd_takes_no_archives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As ctr tells of CRI-O."""
+    ctr = tmp_path / "ctr"
+    ctr.write_text(
+        "#!/bin/sh\necho 'ctr: unknown service containerd.services.leases.v1.Leases: not implemented' >&2; exit 1"
+    )
+    ctr.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    archive = written(tmp_path / "app.tar", docker_archive({"app:v1": [LAYER]}))
+    refused = images(tmp_path, "load", str(archive), "--container-runtime-endpoint", "unix:///run/crio/crio.sock")
+    assert refused.exit_code == 1
+    assert "the container runtime at /run/crio/crio.sock is not containerd" in refused.stderr
 
 
 def test_a_root_that_cannot_be_is_named(tmp_path: Path) -> None:

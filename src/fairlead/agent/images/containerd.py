@@ -21,6 +21,8 @@ from fairlead.agent.images.rootfs import RunAs, image_of, pack
 _NAMESPACE: Final = "k8s.io"
 _SCHEME: Final = "unix://"
 _SECONDS: Final = 600.0
+#: How gRPC answers who asks another runtime for what containerd has besides CRI.
+_NOT_CONTAINERD: Final = "unknown service containerd."
 
 
 def load(endpoint: str, path: Path, name: str, run_as: RunAs) -> str:
@@ -34,6 +36,11 @@ def load(endpoint: str, path: Path, name: str, run_as: RunAs) -> str:
             raise BadImage("ctr is not installed: apt-get install containerd") from None
         except subprocess.TimeoutExpired:
             raise BadImage(f"containerd did not take {path} within {_SECONDS:g} s") from None
+    if _NOT_CONTAINERD in done.stderr:
+        raise BadImage(
+            f"the container runtime at {socket} is not containerd, and takes in no archives: let it pull the image "
+            "from a registry"
+        )
     if done.returncode:
         raise BadImage(f"containerd at {socket} does not take {path}: {done.stderr.strip()}")
     return done.stdout.strip()
