@@ -1,8 +1,8 @@
 """Where a service listens, for a server that calls it: its name is not in any DNS, and its address not on any network.
 
 So a call goes to one of the ready addresses that its EndpointSlices name, or to its external name. Source:
-apiserver/pkg/util/proxy/proxy.go (1.36), as with `--enable-aggregator-routing`. An address of a simulated pod is nobody's,
-but may be somebody else's on the network of this machine, who is not called.
+apiserver/pkg/util/proxy/proxy.go (1.36), as with `--enable-aggregator-routing`. An address of a simulated
+pod is nobody's, but may be somebody else's on the network of this machine, who is not called.
 """
 
 from __future__ import annotations
