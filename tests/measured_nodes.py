@@ -81,6 +81,9 @@ class MeasuredNodes:
     def __init__(self, *nodes: NodeMeasurements) -> None:
         self.nodes = {it.name: it for it in nodes}
 
+    def has(self, node: str) -> bool:
+        return node in self.nodes
+
     async def measure(self, node: str) -> NodeMeasurements | None:
         return self.nodes.get(node)
 

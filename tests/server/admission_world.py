@@ -37,7 +37,7 @@ class World:
 
     @property
     def dependencies(self) -> Dependencies:
-        return Dependencies(self, self, Authorizers(), self, WebhookClient(routes(self)))
+        return Dependencies(self, self, Authorizers(), self, WebhookClient(routes(self, lambda node: False)))
 
     def put(self, resource: str, obj: Obj) -> World:
         meta = metadata(obj)

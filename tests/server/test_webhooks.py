@@ -21,6 +21,7 @@ from fairlead.runtime.loops import run_virtual
 from fairlead.server.assembly import Server
 from fairlead.server.audit.event import Level
 from fairlead.store.memory import MemoryStore
+from tests.measured_nodes import MeasuredNodes, node
 from tests.server.audit_world import a_request, annotations_of
 from tests.server.http_world import Server as HttpServer
 from tests.server.http_world import serving_in_a_thread
@@ -626,6 +627,29 @@ def test_a_service_leads_to_its_ready_endpoints() -> None:
         assert (await world.refusal(world.create("y"))).message == (
             f'{FAILED}{post}no service port 443 found for service "guard"'
         )
+
+    within(steps)
+
+
+def test_a_pod_of_a_simulated_node_is_not_looked_for_on_the_network_of_this_machine() -> None:
+    async def steps(world: World) -> None:
+        world.server.serve_nodes(MeasuredNodes(node("simulated")))
+        service = {"namespace": "default", "name": "guard"}
+        world.webhooks.at("", allowed)
+        await world.validating(allowed, clientConfig={"service": service, "caBundle": world.webhooks.bundle})
+        port = {"name": "https", "port": 443, "protocol": "TCP"}
+        await world.create("guard", SERVICES, spec={"ports": [port]})
+        endpoints = [
+            {"addresses": ["10.0.0.9"], "conditions": {"ready": False}},
+            {"addresses": ["10.0.0.1"], "nodeName": "simulated"},
+        ]
+        slice_ = {"addressType": "IPv4", "endpoints": endpoints, "ports": [port | {"port": world.webhooks.port}]}
+        await world.create("s", ENDPOINT_SLICES, metadata={"labels": {"kubernetes.io/service-name": "guard"}}, **slice_)
+        await world.server.registry.guaranteed_update(ENDPOINT_SLICES.qualified, "s", "default", _on_this_machine)
+        post = 'failed to call webhook: Post "https://guard.default.svc:443/?timeout=10s": '
+        refused = f"dial tcp 127.0.0.1:{world.webhooks.port}: connect: connection refused"
+        assert (await world.refusal(world.create())).message == f"{FAILED}{post}{refused}"
+        assert not world.webhooks.reviews
 
     within(steps)
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from fairlead.client.tls import adopt, trusting_anybody
 from fairlead.golang.json import UNREADABLE
 from fairlead.golang.quoting import go_quote
 
@@ -45,7 +46,10 @@ _REFUSALS: Final = {
     504: "the server was unable to return a response in the time allotted, but may still be processing the request",
 }
 _PASSWORD: Final = re.compile(r"^([^/?#]*//[^/?#:@]*:)[^/?#]*@")
-_UNKNOWN_AUTHORITY: Final = frozenset({2, 18, 19, 20, 21})  # X509_V_ERR_*: no way from the certificate to a root
+_SIGNED_BY_ITSELF: Final = 18
+_UNKNOWN_AUTHORITY: Final = frozenset(
+    {2, _SIGNED_BY_ITSELF, 19, 20, 21}
+)  # X509_V_ERR_*: no way from the certificate to a root
 _WRONG_NAMES: Final = frozenset({62, 64})
 _EXPIRED: Final = frozenset({9, 10})
 
@@ -156,6 +160,9 @@ class Connections:
                     trace_request_ctx=attempt,
                 )
                 break
+            except aiohttp.ClientConnectorCertificateError as error:
+                if context is None or not await attempt.introduces(error, context, server_name or url.host):
+                    raise
             except aiohttp.ClientConnectionError as error:
                 if not (is_repeatable and attempt.is_stale(error)):
                     raise
@@ -181,10 +188,28 @@ class Connections:
 
 
 class _Attempt:
-    """One call, which is tried again if a kept connection turned out to be closed."""
+    """One call, which is tried again if a kept connection turned out to be closed, or OpenSSL judged too soon."""
 
     def __init__(self) -> None:
         self.is_reused = False
+        self._has_introduced = False
+
+    async def introduces(
+        self, error: aiohttp.ClientConnectorCertificateError, context: ssl.SSLContext, server_name: str | None
+    ) -> bool:
+        """Whether the one with this certificate is believed now: it only seemed to have signed it itself."""
+        if self._has_introduced or getattr(error.certificate_error, "verify_code", 0) != _SIGNED_BY_ITSELF:
+            return False
+        self._has_introduced = True
+        try:
+            _, writer = await asyncio.open_connection(
+                error.host, error.port, ssl=trusting_anybody(), server_hostname=server_name
+            )
+            certificate = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+            writer.transport.abort()
+        except OSError:
+            return False
+        return adopt(context, certificate)
 
     def is_stale(self, error: aiohttp.ClientConnectionError) -> bool:
         import aiohttp

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import ssl
 import tempfile
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from fairlead.client.kubeconfig import Access
+from fairlead.runtime.clock import now
+
+if TYPE_CHECKING:
+    from cryptography import x509
 
 
 def tls_of(access: Access) -> ssl.SSLContext:
@@ -35,6 +41,42 @@ def trusting(authorities: bytes) -> ssl.SSLContext:
     except (ssl.SSLError, ValueError):
         raise ValueError("unable to load root certificates: unable to parse bytes as PEM block") from None
     return context
+
+
+def adopt(context: ssl.SSLContext, certificate: bytes) -> bool:
+    """Trust a certificate (DER) that an authority of this context has signed, whatever its subject; False: none has.
+
+    OpenSSL takes a certificate with the subject of its issuer for one that has signed itself, and looks no further; Go
+    looks at the signature. Webhooks of Knative and Tekton show such ones.
+    """
+    from cryptography import x509
+    from cryptography.exceptions import InvalidSignature
+
+    shown, at = x509.load_der_x509_certificate(certificate), datetime.fromtimestamp(now(), UTC)
+    for der in context.get_ca_certs(binary_form=True):
+        authority = x509.load_der_x509_certificate(der)
+        if authority.subject != shown.issuer or not _may_sign(authority, at):
+            continue
+        try:
+            shown.verify_directly_issued_by(authority)
+        except (InvalidSignature, TypeError, ValueError):
+            continue
+        context.load_verify_locations(cadata=certificate)
+        return True
+    return False
+
+
+def _may_sign(authority: x509.Certificate, at: datetime) -> bool:
+    """Whether it is an authority for every name now: nobody here looks at constraints of names."""
+    from cryptography import x509
+
+    if not authority.not_valid_before_utc <= at <= authority.not_valid_after_utc:
+        return False
+    for extension in authority.extensions:
+        match extension.value:
+            case x509.KeyUsage(key_cert_sign=False) | x509.NameConstraints():
+                return False
+    return True
 
 
 def trusting_anybody() -> ssl.SSLContext:

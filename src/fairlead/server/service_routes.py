@@ -1,12 +1,13 @@
 """Where a service listens, for a server that calls it: its name is not in any DNS, and its address not on any network.
 
 So a call goes to one of the ready addresses that its EndpointSlices name, or to its external name. Source:
-apiserver/pkg/util/proxy/proxy.go (1.36), as with `--enable-aggregator-routing`.
+apiserver/pkg/util/proxy/proxy.go (1.36), as with `--enable-aggregator-routing`. An address of a simulated
+pod is nobody's, but may be somebody else's on the network of this machine, who is not called.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Final, Protocol
 
@@ -50,6 +51,7 @@ class _Conditions(View):
 
 class _Endpoint(View):
     addresses: tuple[str, ...]
+    node_name: str = ""
     conditions: _Conditions = _Conditions()
 
 
@@ -87,12 +89,14 @@ def slices_of(reader: Reader, namespace: str, service: str) -> Iterator[Slice]:
             yield slice_
 
 
-def routes(reader: Reader) -> Route:
-    """How the services of a server are reached."""
-    return partial(_route, reader)
+def routes(reader: Reader, is_simulated: Callable[[str], bool]) -> Route:
+    """How the services of a server are reached; it is told which nodes are simulated."""
+    return partial(_route, reader, is_simulated)
 
 
-def _route(reader: Reader, namespace: str, name: str, port: int) -> tuple[str, int]:
+def _route(
+    reader: Reader, is_simulated: Callable[[str], bool], namespace: str, name: str, port: int
+) -> tuple[str, int]:
     found = reader.find("services", name, namespace)
     if found is None:
         raise ServiceError(f'service "{name}" not found')
@@ -105,14 +109,17 @@ def _route(reader: Reader, namespace: str, name: str, port: int) -> tuple[str, i
     places = list(_places(reader, namespace, name, named))
     if not places:
         raise ServiceError(f'no endpoints available for service "{name}"')
-    return rng.source().choice(places)
+    address, number, node = rng.source().choice(places)
+    if is_simulated(node):
+        raise ServiceError(f"dial tcp {address}:{number}: connect: connection refused")
+    return address, number
 
 
-def _places(reader: Reader, namespace: str, service: str, port_name: str) -> Iterator[tuple[str, int]]:
-    """The ready addresses, each with its port."""
+def _places(reader: Reader, namespace: str, service: str, port_name: str) -> Iterator[tuple[str, int, str]]:
+    """The ready addresses, each with its port and its node."""
     for slice_ in slices_of(reader, namespace, service):
         port = slice_.port(port_name) if slice_.address_type != "FQDN" else None
         if port is not None:
             for endpoint in slice_.endpoints or ():
                 if endpoint.conditions.ready is not False:
-                    yield endpoint.addresses[0], port
+                    yield endpoint.addresses[0], port, endpoint.node_name

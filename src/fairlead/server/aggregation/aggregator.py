@@ -26,7 +26,7 @@ class Aggregator:
         self._registry = registry
         self.services = RemoteServices()
         registry.observe(API_SERVICES.qualified, self.services.observe)
-        self.backends = Backends(routes(registry))
+        self.backends = Backends(routes(registry, registry.agents.is_simulated))
         self.descriptions = Descriptions(self.backends)
         self._registration = Registration(registry)
         self._availability = Availability(registry, self.services, self.backends, self.descriptions)

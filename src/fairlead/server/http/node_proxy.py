@@ -46,7 +46,7 @@ async def answer(registry: Registry, forwarder: Forwarder, tunnels: Tunnels, req
         raise _unreachable(node, port)
     if (kubelet := await agents.kubelet(name)) is not None:
         return await _forwarded(forwarder, tunnels, agents.kubelets, kubelet, request)
-    if not await agents.is_simulated(name):
+    if not agents.is_simulated(name):
         raise _unreachable(node, str(own_port))
     if request.method not in _READS:
         return Answer(405, b"405: Method Not Allowed", "text/plain; charset=utf-8")

@@ -122,7 +122,7 @@ async def answer(
     scheme = scheme or "http"
     number = _number(port or _DEFAULT_PORTS[scheme])
     address = f"{_in_url(host)}:{number}"
-    if backends is None or await registry.agents.is_simulated(pod.spec.node_name):
+    if backends is None or registry.agents.is_simulated(pod.spec.node_name):
         raise _unreachable(f"dial tcp {address}: connect: connection refused")
     target = f"/{b''.join(parts[_PARTS:]).decode('ascii')}"
     if query := request.scope["query_string"]:

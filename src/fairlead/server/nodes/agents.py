@@ -17,6 +17,10 @@ from fairlead.server.nodes.kubelets import Kubelet, Kubelets
 class NodeAgents(Protocol):
     """The kubelets of simulated nodes."""
 
+    def has(self, node: str) -> bool:
+        """Whether that node is one of them."""
+        ...
+
     async def measure(self, node: str) -> NodeMeasurements | None:
         """What was measured there last; None where nobody measures. It may be as old as metrics-server's would be."""
         ...
@@ -53,9 +57,9 @@ class ClusterAgents:
         """What the kubelet of a simulated node answers; None: it is no such node."""
         return await self.simulated.get(node, path, query) if self.simulated is not None else None
 
-    async def is_simulated(self, node: str) -> bool:
-        return self.simulated is not None and await self.simulated.measure(node) is not None
+    def is_simulated(self, node: str) -> bool:
+        return self.simulated is not None and self.simulated.has(node)
 
     async def kubelet(self, node: str) -> Kubelet | None:
         """Where the kubelet of a real node listens; None: it is no such node."""
-        return None if await self.is_simulated(node) else self.kubelets.find(node)
+        return None if self.is_simulated(node) else self.kubelets.find(node)

@@ -99,12 +99,12 @@ class Registry:
         self.component_authorizer = authorizer
         self.admission: Admission
         self.observers: dict[str, ChangeObserver] = {}
-        #: How webhooks are called.
-        self.webhooks = WebhookClient(routes(self))
-        #: Kinds of which nothing is stored, by their qualified names.
-        self.unstored: dict[str, UnstoredKind] = {}
         #: The ways to the kubelets.
         self.agents = ClusterAgents(lambda node: self.find("nodes", node))
+        #: How webhooks are called.
+        self.webhooks = WebhookClient(routes(self, self.agents.is_simulated))
+        #: Kinds of which nothing is stored, by their qualified names.
+        self.unstored: dict[str, UnstoredKind] = {}
         self.account_tokens = AccountTokens(self)
         #: Whose any token is; where clients come in, there are others than those of service accounts.
         self.verify_token: TokenVerifier = self.account_tokens

@@ -24,6 +24,9 @@ class SimulatedAgents:
     def __init__(self, machines: Machines, as_node: Callable[[str], Api]) -> None:
         self._machines, self._as_node = machines, as_node
 
+    def has(self, node: str) -> bool:
+        return self._machines.machine(node) is not None
+
     async def measure(self, node: str) -> NodeMeasurements | None:
         found, machine = self._machines.node(node), self._machines.machine(node)
         if found is None or machine is None:

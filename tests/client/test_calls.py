@@ -1,0 +1,94 @@
+"""Calls over HTTPS: who is believed to be the one that is called."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
+
+from fairlead.client.calls import CallError, Connections
+from fairlead.client.tls import trusting
+from fairlead.runtime.authority import key_pem, new_key
+from fairlead.runtime.loops import run
+
+_NAME = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "hook.default.svc")])
+
+
+def _certificate(
+    key: ec.EllipticCurvePrivateKey, signer: ec.EllipticCurvePrivateKey, *extensions: x509.ExtensionType
+) -> bytes:
+    """Of one subject with its issuer, and without the ids by which OpenSSL would know them apart, as Knative's are."""
+    begin = datetime.now(UTC) - timedelta(hours=1)
+    builder = (
+        x509.CertificateBuilder(_NAME, _NAME, key.public_key(), x509.random_serial_number())
+        .not_valid_before(begin)
+        .not_valid_after(begin + timedelta(days=7))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("hook.default.svc")]), critical=False)
+    )
+    for extension in extensions:
+        builder = builder.add_extension(extension, critical=True)
+    return builder.sign(signer, SHA256()).public_bytes(Encoding.PEM)
+
+
+async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.readuntil(b"\r\n\r\n")
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+    writer.close()
+
+
+def _asked(folder: Path, is_signer: bool, server_name: str, *constraints: x509.ExtensionType) -> str:
+    """What a service says whose certificate has the subject of its authority, or why it says nothing."""
+    authority, key = new_key(), new_key()
+    own = _certificate(authority, authority, x509.BasicConstraints(ca=True, path_length=None), *constraints)
+    shown = _certificate(key, authority if is_signer else new_key(), x509.BasicConstraints(ca=False, path_length=None))
+    pem = folder / "tls.pem"
+    pem.write_bytes(shown + key_pem(key))
+
+    async def steps() -> str:
+        serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        serving.load_cert_chain(pem)
+        connections = Connections()
+        async with await asyncio.start_server(_answer, "127.0.0.1", 0, ssl=serving) as server:
+            url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+            try:
+                found = await connections.ask(
+                    "POST", url, b"{}", context=trusting(own), seconds=30, most=100, server_name=server_name
+                )
+                return found.decode()
+            except CallError as error:
+                return str(error).rpartition("x509: ")[2]
+            finally:
+                await connections.close()
+
+    return run(steps())
+
+
+def test_a_certificate_with_the_subject_of_its_authority_is_believed(tmp_path: Path) -> None:
+    assert _asked(tmp_path, True, "hook.default.svc") == "ok"
+
+
+@pytest.mark.parametrize(
+    ("is_signer", "server_name", "constraints", "message"),
+    [
+        (False, "hook.default.svc", [], "certificate signed by unknown authority"),
+        (True, "other", [], "certificate is not valid for any names, but wanted to match 127.0.0.1"),
+        (
+            True,
+            "hook.default.svc",
+            [x509.NameConstraints([x509.DNSName("example.com")], None)],
+            "certificate signed by unknown authority",
+        ),
+    ],
+)
+def test_one_that_somebody_else_has_signed_or_for_another_name_is_not(
+    tmp_path: Path, is_signer: bool, server_name: str, constraints: list[x509.ExtensionType], message: str
+) -> None:
+    assert _asked(tmp_path, is_signer, server_name, *constraints) == message
