@@ -337,6 +337,7 @@ async def test_the_files_of_an_image_are_a_volume_that_nobody_changes(tmp_path: 
         assert (below / "data/other").exists()
 
 
+@pytest.mark.slow
 @real_containers
 @in_loop
 async def test_folders_deeper_than_python_recurses_go_with_their_pod(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
@@ -145,6 +146,7 @@ def _stories(draw: st.DrawFn) -> Story:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(3), suppress_health_check=[HealthCheck.too_slow])
 @given(_stories())
 def test_evictions_are_bounded_by_whom_they_help_and_each_has_its_notice(story: Story) -> None:

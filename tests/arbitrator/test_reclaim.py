@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
+
 from fairlead.api import builtin
 from fairlead.arbitrator.objects import POLICIES
 from fairlead.arbitrator.reclaim import MOST_TRIALS
@@ -286,6 +288,7 @@ async def test_the_least_important_and_the_youngest_go_first(world: World) -> No
     assert world.evicted == ["a/young"]
 
 
+@pytest.mark.slow
 @played(scene)
 async def test_of_many_sizes_that_fit_nowhere_all_are_looked_at_again(world: World) -> None:
     """In turns, a bounded number in each cycle; until then others use what they deserve."""

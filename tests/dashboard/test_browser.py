@@ -189,6 +189,7 @@ def test_pods_are_told_apart_and_filtered_by_qos_priority_and_namespace(tmp_path
     in_browser(test, tmp_path)
 
 
+@pytest.mark.slow
 def test_of_a_thousand_tiles_only_that_of_a_node_that_changed_is_drawn_again(tmp_path: Path) -> None:
     """What keeps a thousand nodes fluid; how fluid they are is benchmarks/dashboard.py's to say."""
 
@@ -216,6 +217,7 @@ def test_of_a_thousand_tiles_only_that_of_a_node_that_changed_is_drawn_again(tmp
     in_browser(test, tmp_path, nodes=1000)
 
 
+@pytest.mark.slow
 def test_a_long_name_pushes_nothing_out_of_sight(tmp_path: Path) -> None:
     namespace = "team-" + "x" * 58
 
@@ -256,6 +258,7 @@ def test_where_nothing_is_to_be_seen_a_sentence_says_why(tmp_path: Path) -> None
     in_browser(test, tmp_path, nodes=1)
 
 
+@pytest.mark.slow
 def test_what_nobody_had_measured_yet_is_no_zero(tmp_path: Path) -> None:
     async def test(page: Page, shown: Shown) -> None:
         await page.until("!!document.querySelector('.legend .cpu-used')")

@@ -26,6 +26,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
         yield up
 
 
+@pytest.mark.slow
 def test_everything_can_be_applied_and_schedulers_are_told(
     terminal: Terminal, cluster: Up, tmp_path: Path, namespace: str
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.e2e.helpers.clusters import node
 from tests.e2e.helpers.manifests import container, pod
 from tests.e2e.helpers.terminal import Terminal
@@ -10,6 +12,7 @@ from tests.e2e.helpers.usage import kubelet_config, using
 NODES = [node("with-quota"), node("without-quota", annotations=kubelet_config({"cpuCFSQuota": False}))]
 
 
+@pytest.mark.slow
 def test_a_quota_throttles_and_kills_nobody(terminal: Terminal) -> None:
     """SC-16, S0-60, S0-61, S0-65."""
     limited = container(limits={"cpu": "200m"})

@@ -117,6 +117,7 @@ def test_a_kubelet_that_does_not_start_tells_why(terminal: Terminal, name: str, 
     terminal.output(f"kubectl delete node {name}")
 
 
+@pytest.mark.slow
 def test_what_higher_classes_request_is_kept_from_lower_ones(terminal: Terminal) -> None:
     """SC-29, S1-01 to S1-08: the values change when a pod goes, when the share does, and without the gate."""
     create_node(terminal, "reserving", "16", "16Gi", HALF)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import pytest
+
 from tests.e2e.helpers.clusters import node
 from tests.e2e.helpers.manifests import container, pod, replication_controller
 from tests.e2e.helpers.terminal import Terminal
@@ -37,6 +39,7 @@ def restarts(terminal: Terminal, *names: str) -> list[str]:
     return terminal.output(f"kubectl get pods {' '.join(names)} {columns}").split()
 
 
+@pytest.mark.slow
 def test_what_is_used_makes_no_room_for_what_is_requested(terminal: Terminal) -> None:
     """SC-10, S0-50 to S0-53, S0-67."""
     terminal.output(CREATE, replication_controller("one-gig", 4, nodeSelector={"story": "three"}, **GIG))
