@@ -99,7 +99,7 @@ def _remove_files(root: Path) -> None:
     """Disks that were mounted there before stay."""
     for name in _OWN:
         linux.unmount_below(root / name)
-    if (root / OWN_MOUNT).exists():
+    if (root / OWN_MOUNT).exists() and root in linux.mount_points(root):  # it ends with the namespace or the machine
         linux.unmount(root)
     for name in _OWN:
         path = root / name

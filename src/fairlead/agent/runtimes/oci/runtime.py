@@ -274,10 +274,13 @@ class OciRuntime:
     def _prepare(self) -> None:
         """The folders; what a runtime remembers from before the machine was started means nothing."""
         self._layout.make()
-        if linux.share_mounts_of(self._layout.root):
-            (self._layout.root / OWN_MOUNT).touch()
+        own_mount = self._layout.root / OWN_MOUNT
+        if is_own := linux.share_mounts_of(self._layout.root):
+            own_mount.touch()
         boot, known = _BOOT_ID.read_text(), self._layout.root / "boot-id"
         if not known.exists() or known.read_text() != boot:
+            if not is_own:  # ours went with the machine, and this one is somebody else's
+                own_mount.unlink(missing_ok=True)
             remove_tree(self._layout.state)
             self._layout.make()
             records.lose(self._layout, now())
