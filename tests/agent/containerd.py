@@ -259,7 +259,8 @@ async def _remove_pods(endpoint: str) -> None:
                 running = cri.ListContainersRequest(filter=cri.ContainerFilter())
                 for each in (await client.call(cri.LIST, running)).containers:
                     if each.state == cri.RUNNING:
-                        await client.call(cri.STOP, cri.StopContainerRequest(container_id=each.id))
+                        with suppress(CallFailed):  # its process was lost when the daemon was killed
+                            await client.call(cri.STOP, cri.StopContainerRequest(container_id=each.id))
                 for sandbox in found:
                     await client.call(cri.STOP_SANDBOX, cri.PodSandboxId(pod_sandbox_id=sandbox.id))
                     await client.call(cri.REMOVE_SANDBOX, cri.PodSandboxId(pod_sandbox_id=sandbox.id))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -244,7 +245,8 @@ class Sandboxes:
         try:
             for each in (await self._client.call(cri.LIST, inside)).containers:
                 if each.state == cri.RUNNING:
-                    await self._client.call(cri.STOP, cri.StopContainerRequest(container_id=each.id))
+                    with suppress(CallFailed):  # of one whose process containerd has lost; with its sandbox it ends
+                        await self._client.call(cri.STOP, cri.StopContainerRequest(container_id=each.id))
             await self._client.call(cri.STOP_SANDBOX, cri.PodSandboxId(pod_sandbox_id=id_))
             await self._client.call(cri.REMOVE_SANDBOX, cri.PodSandboxId(pod_sandbox_id=id_))
         except CallFailed as failure:
