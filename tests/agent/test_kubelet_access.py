@@ -159,6 +159,8 @@ def test_what_is_measured_is_shown(tmp_path: Path) -> None:
             assert f"kubelet_http_requests_total{{{labels}}} 1\n" in text
             assert f"kubelet_http_requests_duration_seconds_count{{{labels}}} 1\n" in text
             assert "KubeletConfiguration" in (await ask(node, "configz", admin))[1]
+            assert (await ask(node, "metrics/made-up", admin))[0] == 404
+            assert "made-up" not in (await ask(node, "metrics", admin))[1]
             assert (await ask(node, "pods", admin, method="POST"))[0] == 405
             assert (await ask(node, "no/such/path", admin))[0] == 404
 

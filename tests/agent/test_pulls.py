@@ -12,7 +12,7 @@ import pytest
 
 from fairlead.agent.images.credentials import Credential
 from fairlead.agent.images_seam import PullFailure
-from fairlead.agent.pods.pull_records import PullRecords
+from fairlead.agent.pods.pull_records import HashedSecret, PullRecords
 from fairlead.agent.pods.pulls import Pulls
 from fairlead.node.configuration.load import configure
 from fairlead.runtime.loops import run
@@ -93,3 +93,17 @@ def test_a_pull_that_was_begun_counts_after_the_agent_was_killed(tmp_path: Path)
     assert not again.is_open("app:1", "sha256:1") and again.is_open("app:2", "sha256:1")
     again.end("app:1", "sha256:1")
     assert PullRecords(tmp_path, policy).is_open("app:1", "sha256:1")
+
+
+def test_who_shows_many_secrets_and_names_is_asked_again_rather_than_remembered(tmp_path: Path) -> None:
+    """A registry that takes every credential and knows an image by every name had made a record grow without end."""
+    records = PullRecords(tmp_path, "AlwaysVerify")
+    secrets = [HashedSecret("default", f"s{number}", str(number), str(number)) for number in range(150)]
+    for secret in secrets:
+        records.end("app:1", "sha256:1", secret)
+    for number in range(150):
+        records.end(f"app{number}:1", "sha256:2")
+    for known in (records, PullRecords(tmp_path, "AlwaysVerify")):
+        assert known.is_open_to("app:1", "sha256:1", secrets[-1:])
+        assert not known.is_open_to("app:1", "sha256:1", secrets[:1])
+        assert known.is_open("app149:1", "sha256:2") and not known.is_open("app0:1", "sha256:2")

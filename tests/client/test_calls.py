@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
+from fairlead.client import tls
 from fairlead.client.calls import CallError, Connections
 from fairlead.client.tls import trusting
 from fairlead.runtime.authority import key_pem, new_key
@@ -92,3 +93,11 @@ def test_one_that_somebody_else_has_signed_or_for_another_name_is_not(
     tmp_path: Path, is_signer: bool, server_name: str, constraints: list[x509.ExtensionType], message: str
 ) -> None:
     assert _asked(tmp_path, is_signer, server_name, *constraints) == message
+
+
+def test_an_authority_that_renews_without_end_fills_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tls, "MOST_ADOPTED", 2)
+    authority = new_key()
+    context = trusting(_certificate(authority, authority, x509.BasicConstraints(ca=True, path_length=None)))
+    renewed = (_certificate(new_key(), authority, x509.BasicConstraints(ca=False, path_length=None)) for _ in range(3))
+    assert [tls.adopt(context, ssl.PEM_cert_to_DER_cert(pem.decode())) for pem in renewed] == [True, True, False]

@@ -19,6 +19,7 @@ import msgspec
 from fairlead.client.tls import adopt, trusting_anybody
 from fairlead.golang.json import UNREADABLE
 from fairlead.golang.quoting import go_quote
+from fairlead.runtime.offload import offload
 
 if TYPE_CHECKING:
     import aiohttp  # slow to import, and most servers call nobody
@@ -209,7 +210,7 @@ class _Attempt:
             writer.transport.abort()
         except OSError:
             return False
-        return adopt(context, certificate)
+        return await offload(lambda: adopt(context, certificate), is_long=True)  # there may be thousands of authorities
 
     def is_stale(self, error: aiohttp.ClientConnectionError) -> bool:
         import aiohttp

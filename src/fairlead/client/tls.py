@@ -5,13 +5,17 @@ from __future__ import annotations
 import ssl
 import tempfile
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from fairlead.client.kubeconfig import Access
 from fairlead.runtime.clock import now
 
 if TYPE_CHECKING:
     from cryptography import x509
+
+
+#: Of one context, which keeps them: who signs for a service may renew its certificate as often as he likes.
+MOST_ADOPTED: Final = 1000
 
 
 def tls_of(access: Access) -> ssl.SSLContext:
@@ -53,7 +57,10 @@ def adopt(context: ssl.SSLContext, certificate: bytes) -> bool:
     from cryptography.exceptions import InvalidSignature
 
     shown, at = x509.load_der_x509_certificate(certificate), datetime.fromtimestamp(now(), UTC)
-    for der in context.get_ca_certs(binary_form=True):
+    authorities = context.get_ca_certs(binary_form=True)
+    if context.cert_store_stats()["x509"] - len(authorities) >= MOST_ADOPTED:
+        return False
+    for der in authorities:
         authority = x509.load_der_x509_certificate(der)
         if authority.subject != shown.issuer or not _may_sign(authority, at):
             continue

@@ -30,6 +30,8 @@ _READS: Final = ("GET", "HEAD")
 _UPGRADES: Final = ("GET", "POST")
 #: What `enableDebuggingHandlers: false` shuts, besides `configz`.
 _DEBUGGING: Final = ("run", "exec", "attach", "portForward", "containerLogs", "runningpods", "logs")
+#: Paths that are counted apart; of all others the first part is.
+_COUNTED_APART: Final = ("metrics/cadvisor", "metrics/probes", "metrics/resource")
 #: Of what is counted of requests.
 _LABELS: Final = ("method", "path", "server_type", "long_running")
 #: `portForward` is not meant by upstream's `portforward`.
@@ -123,7 +125,7 @@ class KubeletApi:
             return Reply(b"Method Not Allowed" if methods is _READS else b"405: Method Not Allowed", 405)
         labels = (
             method,
-            _shown(parts) if parts[0] in self._handlers else "other",
+            _label_of(parts) if parts[0] in self._handlers else "other",
             "readwrite",
             str(parts[0] in _LONG_RUNNING).lower(),
         )
@@ -206,9 +208,9 @@ class KubeletApi:
         return endpoints.answer(path, asked.query, measured, self._pods.configuration())
 
 
-def _shown(parts: tuple[str, ...]) -> str:
-    """As a label: the first part, of metrics two."""
-    return "/".join(parts[:2]) if parts[0] == "metrics" else parts[0]
+def _label_of(parts: tuple[str, ...]) -> str:
+    path = "/".join(parts)
+    return path if path in _COUNTED_APART else parts[0]
 
 
 async def _unknown(asked: _Asked) -> Reply | None:

@@ -19,13 +19,14 @@ from fairlead.agent.images.errors import InvalidReference
 from fairlead.agent.images.references import parse
 from fairlead.node.configuration.settings import KubeletConfiguration
 
-#: Of one image under one name; others are asked for their secret each time.
+#: Of one image, and of one name of it: who is not remembered any more has to pull it again.
+_MOST_NAMES: Final = 100
 _MOST_SECRETS: Final = 100
 _PULLED: Final = "*.json"
 _BEGUN: Final = "*.begun"
 
 
-class Shown(msgspec.Struct, frozen=True):
+class HashedSecret(msgspec.Struct, frozen=True):
     """A pull secret, and what of it a registry has taken: as a digest."""
 
     namespace: str = ""
@@ -33,7 +34,7 @@ class Shown(msgspec.Struct, frozen=True):
     uid: str = ""
     digest: str = ""
 
-    def is_as_good_as(self, other: Shown) -> bool:
+    def is_as_good_as(self, other: HashedSecret) -> bool:
         is_same = (self.namespace, self.name, self.uid) == (other.namespace, other.name, other.uid)
         return is_same or self.digest == other.digest
 
@@ -42,7 +43,7 @@ class _Access(msgspec.Struct, frozen=True):
     """Who may have an image by one name."""
 
     is_for_all: bool = False
-    secrets: tuple[Shown, ...] = ()
+    secrets: tuple[HashedSecret, ...] = ()
 
 
 class _Pulled(msgspec.Struct, frozen=True):
@@ -70,7 +71,7 @@ class PullRecords:
             return True
         return self._access(reference, image).is_for_all
 
-    def is_open_to(self, reference: str, image: str, shown: Sequence[Shown]) -> bool:
+    def is_open_to(self, reference: str, image: str, shown: Sequence[HashedSecret]) -> bool:
         """Whether who shows this may have it; what is as good as before is remembered, too."""
         if self.is_open(reference, image):
             return True
@@ -85,7 +86,7 @@ class PullRecords:
         (self._folder / f"{key}.begun").touch()
         self._begun.add(key)
 
-    def end(self, reference: str, image: str = "", shown: Shown | None = None) -> None:
+    def end(self, reference: str, image: str = "", shown: HashedSecret | None = None) -> None:
         """It was pulled, by that secret or by nobody's; without an image it was not."""
         if image:
             self._write(reference, image, shown)
@@ -111,7 +112,7 @@ class PullRecords:
         pulled = self._pulled.get(image)
         return _Access() if pulled is None else pulled.names.get(_name(reference), _Access())
 
-    def _write(self, reference: str, image: str, shown: Shown | None) -> None:
+    def _write(self, reference: str, image: str, shown: HashedSecret | None) -> None:
         access = self._access(reference, image)
         if access.is_for_all or (shown is not None and shown in access.secrets):
             return
@@ -119,9 +120,10 @@ class PullRecords:
             access = _Access(is_for_all=True)
         else:
             others = [each for each in access.secrets if (each.namespace, each.name) != (shown.namespace, shown.name)]
-            access = _Access(secrets=(*others, shown))
+            access = _Access(secrets=(*others, shown)[-_MOST_SECRETS:])
         before = self._pulled.get(image) or _Pulled(image)
-        record = self._pulled[image] = replace(before, names={**before.names, _name(reference): access})
+        names = {**before.names, _name(reference): access}
+        record = self._pulled[image] = replace(before, names=dict(list(names.items())[-_MOST_NAMES:]))
         path = self._path(image)
         temporary = path.with_suffix(".new")
         temporary.write_bytes(msgspec.json.encode(record))

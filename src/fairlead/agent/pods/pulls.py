@@ -16,9 +16,9 @@ import msgspec
 
 from fairlead.agent.images.credentials import Credential, keyring
 from fairlead.agent.images.errors import InvalidReference
-from fairlead.agent.images.references import parse
+from fairlead.agent.images.references import Reference, parse
 from fairlead.agent.images_seam import Image, Images, PullFailure
-from fairlead.agent.pods.pull_records import PullRecords, Shown
+from fairlead.agent.pods.pull_records import HashedSecret, PullRecords
 from fairlead.node.configuration.settings import KubeletConfiguration
 from fairlead.runtime.clock import monotonic
 from fairlead.runtime.token_bucket import TokenBucket
@@ -50,10 +50,10 @@ class Pulls:
         """Whether every pod here may have that image by that name."""
         return self._records.is_open(reference, image.id)
 
-    def is_open_to(self, reference: str, image: Image, secrets: Sequence[PullSecret]) -> bool:
+    async def is_open_to(self, reference: str, image: Image, secrets: Sequence[PullSecret]) -> bool:
         """Whether who has these secrets may have it, as far as is known without asking a registry."""
         try:
-            shown = [_shown(secret, each) for each, secret in self._credentials(reference, secrets)]
+            shown = [_hashed(secret, each) for each, secret in await self._credentials(reference, secrets)]
         except (InvalidReference, ValueError):
             shown = []
         return self._records.is_open_to(reference, image.id, shown)
@@ -77,9 +77,9 @@ class Pulls:
         """Of all images but these nothing has to be known any more."""
         self._records.forget(kept)
 
-    async def _pull(self, reference: str, secrets: Sequence[PullSecret]) -> tuple[Image, Shown | None]:
+    async def _pull(self, reference: str, secrets: Sequence[PullSecret]) -> tuple[Image, HashedSecret | None]:
         try:
-            credentials = self._credentials(reference, secrets)
+            credentials = await self._credentials(reference, secrets)
         except (InvalidReference, ValueError) as error:
             raise PullFailure(str(error)) from None
         if not credentials:
@@ -87,20 +87,24 @@ class Pulls:
         problems = []
         for credential, secret in credentials:
             try:
-                return await self.images.pull(reference, credential), _shown(secret, credential)
+                return await self.images.pull(reference, credential), _hashed(secret, credential)
             except PullFailure as failure:
                 problems.append(str(failure))
         different = list(dict.fromkeys(problems))
         raise PullFailure(different[0] if len(different) == 1 else f"[{', '.join(different)}]")
 
-    def _credentials(self, reference: str, secrets: Sequence[PullSecret]) -> list[tuple[Credential, PullSecret]]:
+    async def _credentials(self, reference: str, secrets: Sequence[PullSecret]) -> list[tuple[Credential, PullSecret]]:
         """Those that are for the image, in the order in which they are tried, and whose they are."""
         wanted = parse(self.images.source_of(reference))
-        owners: dict[Credential, PullSecret] = {}
-        for secret in secrets:
-            for each in keyring(*_documents([secret])).lookup(wanted):
-                owners.setdefault(each, secret)
-        return [(each, owners[each]) for each in keyring(*_documents(secrets)).lookup(wanted)]
+        return await asyncio.to_thread(_fitting, wanted, secrets)  # a secret may have a megabyte, and a pod many
+
+
+def _fitting(wanted: Reference, secrets: Sequence[PullSecret]) -> list[tuple[Credential, PullSecret]]:
+    owners: dict[Credential, PullSecret] = {}
+    for secret in secrets:
+        for each in keyring(*_documents([secret])).lookup(wanted):
+            owners.setdefault(each, secret)
+    return [(each, owners[each]) for each in keyring(*_documents(secrets)).lookup(wanted)]
 
 
 def _documents(secrets: Sequence[PullSecret]) -> tuple[list[bytes], list[bytes]]:
@@ -109,6 +113,6 @@ def _documents(secrets: Sequence[PullSecret]) -> tuple[list[bytes], list[bytes]]
     return current, legacy
 
 
-def _shown(secret: PullSecret, credential: Credential) -> Shown:
+def _hashed(secret: PullSecret, credential: Credential) -> HashedSecret:
     digest = sha256(msgspec.json.encode([credential.username, credential.password])).hexdigest()
-    return Shown(secret.namespace, secret.name, secret.uid, digest)
+    return HashedSecret(secret.namespace, secret.name, secret.uid, digest)

@@ -437,8 +437,10 @@ class RealPod:
     async def may_have(self, image: Image, reference: str) -> bool:
         """Whether the pod may have an image that is here already, without pulling it."""
         key = reference, image.id
-        if key not in self._had and self.place.pulls.is_open_to(reference, image, await self._pull_secrets()):
-            self._had.add(key)
+        if key not in self._had:
+            secrets = await self._pull_secrets()
+            if await self.place.pulls.is_open_to(reference, image, secrets):
+                self._had.add(key)
         return key in self._had
 
     async def _pull_secrets(self) -> list[PullSecret]:

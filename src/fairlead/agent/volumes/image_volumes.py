@@ -39,7 +39,7 @@ class ImageVolumes(msgspec.Struct, frozen=True):
             if found is not None and self.pulls.is_open(reference, found):
                 return found
             secrets = await self.secrets()
-            if found is not None and self.pulls.is_open_to(reference, found, secrets):
+            if found is not None and await self.pulls.is_open_to(reference, found, secrets):
                 return found
             if policy == "Never":
                 raise VolumeProblem(never_pulled(reference))
