@@ -16,6 +16,7 @@ from fairlead.api.builtin import NODES, PODS, SERVICE_ACCOUNTS
 from fairlead.api.objects import Obj
 from fairlead.api.users import User, node_user
 from fairlead.compose import Cluster, Settings, cluster
+from fairlead.node.configuration.settings import KubeletConfiguration
 from fairlead.runtime.authority import Authority
 from fairlead.runtime.http.listener import LOOPBACK_ADDRESS, bind
 from tests.agent.local_pods import LocalPods
@@ -23,6 +24,7 @@ from tests.agent.local_pods import LocalPods
 NODE = "real"
 #: What every command of a client has to end in.
 SECONDS = 60.0
+_USUAL_RULES = ServingRules.of(KubeletConfiguration())
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,7 @@ class RealNode:
 
 
 @asynccontextmanager
-async def real_node(folder: Path, rules: ServingRules = ServingRules(), **settings: Any) -> AsyncIterator[RealNode]:
+async def real_node(folder: Path, rules: ServingRules = _USUAL_RULES, **settings: Any) -> AsyncIterator[RealNode]:
     wanted = Settings(data_dir=folder / "data", port=0, components=frozenset({"api"}), **settings)
     async with cluster(wanted) as running:
         assert running.authority is not None

@@ -222,9 +222,9 @@ class PodRun:
         """Somebody has set the clock by so much: nothing lasts longer or shorter for that."""
         self.seen_at += seconds
         self.corrects_until += seconds
-        for name in ("_began", "deleted_at", "_lost_at", "_restarting_since"):
-            if (at := getattr(self, name)) is not None:
-                setattr(self, name, at + seconds)
+        self._began, self.deleted_at = _moved(self._began, seconds), _moved(self.deleted_at, seconds)
+        self._lost_at = _moved(self._lost_at, seconds)
+        self._restarting_since = _moved(self._restarting_since, seconds)
         if self.kill is not None:
             self.kill = msgspec.structs.replace(self.kill, since=self.kill.since + seconds)
         for record in self._records.values():
@@ -491,6 +491,10 @@ class PodRun:
         for (_, record), exit_ in zip(running, exits, strict=True):
             record.end(exit_.code, now, exit_.reason, exit_.message)
         return True
+
+
+def _moved(at: float | None, seconds: float) -> float | None:
+    return None if at is None else at + seconds
 
 
 def _running(containers: Containers, *, with_ephemeral: bool = True) -> list[_Entry]:

@@ -1,7 +1,4 @@
-"""What a KubeletConfiguration says of those who come: who is known, what is asked about them, what they may do at all.
-
-The defaults are those of a kubelet with a file (pkg/kubelet/apis/config/v1beta1/defaults.go, 1.36).
-"""
+"""What a KubeletConfiguration says of those who come: who is known, what is asked about them, what they may do."""
 
 from __future__ import annotations
 
@@ -15,13 +12,13 @@ from fairlead.runtime.tls import TLS_1_2_SUITES, minimum_version, suites
 
 class AccessRules(msgspec.Struct, frozen=True, kw_only=True):
     #: Who shows nothing is `system:anonymous`.
-    knows_anonymous: bool = False
+    knows_anonymous: bool
     #: Whether the API server is asked whose token it is, and what somebody may; what it says is kept for a while.
-    takes_tokens: bool = True
-    asks_what_is_allowed: bool = True
-    token_seconds: float = 120.0
-    allowed_seconds: float = 300.0
-    denied_seconds: float = 30.0
+    takes_tokens: bool
+    asks_what_is_allowed: bool
+    token_seconds: float
+    allowed_seconds: float
+    denied_seconds: float
 
     @classmethod
     def of(cls, config: KubeletConfiguration) -> AccessRules:
@@ -36,11 +33,11 @@ class AccessRules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServingRules(msgspec.Struct, frozen=True, kw_only=True):
-    access: AccessRules = AccessRules()
+    access: AccessRules
     #: Whether anybody reads logs, runs commands and reaches ports.
-    has_debugging: bool = True
-    least_tls: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2
-    tls_suites: str = TLS_1_2_SUITES
+    has_debugging: bool
+    least_tls: ssl.TLSVersion
+    tls_suites: str
 
     @classmethod
     def of(cls, config: KubeletConfiguration) -> ServingRules:

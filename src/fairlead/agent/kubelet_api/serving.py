@@ -26,7 +26,7 @@ async def serving_kubelet(
     api: Api,
     identity: Identity,
     client_ca: bytes,
-    rules: ServingRules = ServingRules(),
+    rules: ServingRules,
 ) -> AsyncIterator[Callable[[Identity], None]]:
     """Answer on that socket while the block runs. `api` is the API server in the agent's name, `identity` what the
     node shows, `client_ca` (PEM) who signs for clients. Yields what makes the node show another from then on.

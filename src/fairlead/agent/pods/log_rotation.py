@@ -57,25 +57,26 @@ class LogRotation:
                 log.warning("the log of container %s cannot be rotated: %s", status.id, error)
 
     async def _rotate_if_due(self, id_: str, path: Path) -> None:
-        rotated = _rotated(path, datetime.fromtimestamp(now(), UTC))
+        at = datetime.fromtimestamp(now(), UTC)
         try:
-            is_moved = await asyncio.to_thread(self._move_if_due, path, rotated)
+            rotated = await asyncio.to_thread(self._move_if_due, path, at)
         except FileNotFoundError:  # an agent ended between the two steps of a rotation
             await self._runtime.reopen_log(id_)
             return
-        if is_moved:
+        if rotated is not None:
             try:
                 await self._runtime.reopen_log(id_)
             except OSError:  # it has just ended
                 rotated.rename(path)
 
-    def _move_if_due(self, path: Path, rotated: Path) -> bool:
-        if path.stat().st_size < self._policy.max_bytes or rotated.exists():
-            return False
+    def _move_if_due(self, path: Path, at: datetime) -> Path | None:
+        """Where it is now; None if it stays."""
+        if path.stat().st_size < self._policy.max_bytes or (rotated := _rotated(path, at)).exists():
+            return None
         for file in _kept(path, self._policy.most_packed):
             _compress(file)
         path.rename(rotated)
-        return True
+        return rotated
 
 
 def remove_log(path: Path) -> None:

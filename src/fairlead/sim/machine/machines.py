@@ -50,7 +50,6 @@ from fairlead.sim.usage.profiles import Profile, Profiles
 from fairlead.sim.usage.resolving import DEFAULT
 
 PRESSURES = (MEMORY_PRESSURE, DISK_PRESSURE, PID_PRESSURE)
-#: What the kubelet calls it when the whole machine has no memory left.
 #: Of ours, on the pod: a cgroup has no memory left, though no container exceeds its own limit.
 OOM_KILLING = "OOMKilling"
 
