@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from contextlib import AbstractContextManager, AsyncExitStack, ExitStack, asynccontextmanager, nullcontext
 from functools import lru_cache, partial
 from pathlib import Path
 from socket import gethostname
@@ -52,11 +52,11 @@ from fairlead.controllers.certificates.signer import CertificateSigner
 from fairlead.controllers.metrics import ControllerMetrics
 from fairlead.controllers.nodes.taints import NOT_READY
 from fairlead.controllers.rootca import RootCertificates
-from fairlead.controllers.table import CONTROLLERS, ControllerManager, without_heartbeats
+from fairlead.controllers.table import CONTROLLERS, ControllerManager, of_simulation
 from fairlead.runtime.authority import Authority
 from fairlead.runtime.clock import monotonic
 from fairlead.runtime.http.listener import LOOPBACK_ADDRESS, bind, serving
-from fairlead.runtime.memory import loading
+from fairlead.runtime.memory import keeping_loaded, loading
 from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.configuration import Configuration
 from fairlead.scheduler.loop import Scheduler
@@ -179,6 +179,7 @@ async def cluster(settings: Settings) -> AsyncIterator[Cluster]:
         unless_ready = ExitStack()
         store = await stack.enter_async_context(_store(settings.data_dir, unless_ready))
         running = await opened(store, settings)
+        stack.enter_context(_keeping_imported(settings))
         await _listen(settings, running, stack)
         await stack.enter_async_context(components(running, settings))
         running.progress.is_ready = True
@@ -209,6 +210,11 @@ async def opened(store: Store, settings: Settings) -> Cluster:
     if settings.on_restored:
         settings.on_restored(restored)
     return Cluster(server)
+
+
+def _keeping_imported(settings: Settings) -> AbstractContextManager[None]:
+    """Collections leave out what was imported; whoever begins with nothing has nothing that is worth it."""
+    return keeping_loaded() if settings.imported else nullcontext()
 
 
 def _default_classes(settings: Settings) -> list[Obj]:
@@ -244,8 +250,9 @@ async def simulation(settings: Settings) -> AsyncIterator[tuple[UserApi, Informe
     Nodes renew no leases and nobody watches for them: years of silence would have to be filled with heartbeats.
     """
     running = await opened(MemoryStore(), settings)
-    async with components(running, settings, heartbeats=False) as informers:
-        yield running.api, informers
+    with _keeping_imported(settings):
+        async with components(running, settings, heartbeats=False) as informers:
+            yield running.api, informers
     if running.failure.done():
         running.failure.result()
 
@@ -280,13 +287,26 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
 
     metrics = ControllerMetrics()
     families = [*metrics.families]
+    grants = GrantTable(Accounting()) if settings.arbitrator else None
+    fleet: Fleet | None = None
+    if "nodes" in wanted:
+        fleet = Fleet(
+            as_user(FLEET_USER),
+            as_node,
+            informers,
+            settings.nodes,
+            settings.configurations,
+            overuse=_overuse_hooks(settings.overused_namespaces, grants),
+            assumed_sources=settings.assumed_sources,
+            heartbeats=heartbeats,
+        )
     parts: list[Coroutine[Any, Any, None]] = []
     ready: list[Coroutine[Any, Any, None]] = []
     if running.authority is not None:
         parts += [ServerIdentity(running.registry, gethostname()).run(), LegacyTokens(running.registry).run()]
     if "controllers" in wanted:
         ready.append(_exists(api, SERVICE_ACCOUNTS, "default", "default"))
-        controllers = CONTROLLERS if heartbeats else without_heartbeats(has_failed)
+        controllers = CONTROLLERS if heartbeats else of_simulation(has_failed, fleet.machines if fleet else None)
         if running.authority is not None:
             ca = running.authority.certificate_pem.decode()
             signer = partial(CertificateSigner, running.authority)
@@ -296,7 +316,6 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
         manager = ControllerManager(as_account, informers, controllers, metrics)
         families += manager.families
         parts.append(manager.run())
-    grants = GrantTable(Accounting()) if settings.arbitrator else None
     model: ClusterModel | None = None
     if "scheduler" in wanted:
         scheduling = as_user(SCHEDULER_USER)
@@ -312,19 +331,7 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
         families += arbitrator_metrics.families
         arbitrating = as_user(ARBITRATOR_USER)
         parts.append(ArbitratorComponent(arbitrating, informers, grants, model, observer=arbitrator_metrics).run())
-    if "nodes" in wanted:
-        hooks = _overuse_hooks(settings.overused_namespaces, grants)
-        nodes, configurations = settings.nodes, settings.configurations
-        fleet = Fleet(
-            as_user(FLEET_USER),
-            as_node,
-            informers,
-            nodes,
-            configurations,
-            overuse=hooks,
-            assumed_sources=settings.assumed_sources,
-            heartbeats=heartbeats,
-        )
+    if fleet is not None:
         if settings.on_machines:
             settings.on_machines(fleet.machines)
         running.server.serve_nodes(SimulatedAgents(fleet.machines, as_node))

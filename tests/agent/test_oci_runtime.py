@@ -80,7 +80,7 @@ async def test_programs_that_are_away_for_a_while_leave_nothing_of_what_was_begu
             await here.run("c1", "sleep", "1000")
         with pytest.raises(RuntimeFailure, match="cannot be run"):
             await here.runtime.remove_sandbox("u1")
-        assert here.cgroups.processes(f"{here.pod}/{id_}") == set()
+        await until(lambda: not here.cgroups.processes(f"{here.pod}/{id_}"))
         with pytest.raises(RuntimeFailure, match="cannot be run"):  # which an agent that starts waits for
             await here.runtime.adopt()
         for name in ("conmon", "crun"):

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from fairlead.api.builtin import JOBS, NODES, PODS, PRIORITY_CLASSES
+from fairlead.api.builtin import CONFIG_MAPS, JOBS, NODES, PODS, PRIORITY_CLASSES
 from fairlead.api.objects import Obj
+from fairlead.runtime import rng
 from fairlead.server.registry.restore import restore
 from tests.played import played
 from tests.server.registry_world import POD_SPEC, World, run
@@ -29,6 +30,18 @@ async def test_a_dump_is_restored_as_it_was_and_only_once(world: World) -> None:
     node = await world.get(NODES, "n1")
     assert node is not None
     assert (node["metadata"]["uid"], node["status"]["phase"]) == ("u1", "Running")
+
+
+@played(run)
+async def test_what_is_made_after_a_run_with_the_same_seed_has_uids_of_its_own(world: World) -> None:
+    """The dump of a simulated cluster goes into the next simulation, which draws from the same seed."""
+    with rng.seeded(1):
+        node: Obj = NODE | {"metadata": {"name": "n1", "uid": rng.uid()}}
+    with rng.seeded(1):
+        gone = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}}
+        await restore(world.registry, [gone, node])
+    made = (await world.api.get(CONFIG_MAPS, "a", "default")).obj()
+    assert made["metadata"]["uid"] != node["metadata"]["uid"]
 
 
 @pytest.mark.parametrize(

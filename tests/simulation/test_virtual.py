@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import time
+import weakref
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,6 +13,7 @@ import pandas
 import pytest
 
 from fairlead.api.objects import Obj
+from fairlead.compose import Settings, simulation
 from fairlead.runtime import rng
 from fairlead.simulation import run_virtual, virtual_cluster
 from fairlead.testing import ApiError
@@ -159,3 +163,19 @@ def test_without_pandas_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatc
                 c.pods().to_frame()
 
     run_virtual(main())
+
+
+@pytest.mark.parametrize("imported", [[], [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}]])
+def test_of_a_cluster_nothing_is_left_once_the_next_has_begun(imported: list[Obj]) -> None:
+    """Thousands of them are made in one process by those who test an operator."""
+    seen = list[weakref.ref[object]]()
+
+    async def main() -> None:
+        async with simulation(Settings(imported=tuple(imported))) as (api, _):
+            seen.append(weakref.ref(api.registry))
+            await asyncio.sleep(60)
+
+    run_virtual(main())
+    run_virtual(main())
+    gc.collect()
+    assert [ref() for ref in seen] == [None, None]

@@ -166,6 +166,9 @@ class Controller(Generic[T]):
         """Which keys a change of any object concerns; only for a controller that follows everything."""
         return ()
 
+    def follow(self, wake: Callable[[str], None]) -> None:
+        """Follow what is no object of the API; `wake` with the key of what that concerns. Called once."""
+
     def concerns(self, old: T | None, new: T | None, world: World) -> bool:
         """Whether a change of an object of the controller's own kind is worth a reconcile."""
         return True

@@ -113,6 +113,7 @@ class Runner(Generic[T]):
                 await informer.follow(partial(self._dependent_changed, watch))
         if self._everything is not None:
             self._everything.subscribe(self._anything_changed)
+        self._controller.follow(partial(self._wake, is_update=True))
 
     def _anything_changed(self, resource: Resource, old: Object | None, new: Object | None) -> None:
         for key in self._controller.woken_by(self._world, resource, old, new):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -22,6 +22,7 @@ from fairlead.controllers.disruption import DisruptionBudgets, StaleDisruptions
 from fairlead.controllers.endpoints import MirroredSlices, ServiceEndpoints, ServiceSlices
 from fairlead.controllers.garbage import GarbageCollector
 from fairlead.controllers.horizontal import HorizontalPodAutoscalers
+from fairlead.controllers.horizontal.resting import Measured
 from fairlead.controllers.job import Jobs, OrphanedJobPods
 from fairlead.controllers.metrics import ControllerMetrics
 from fairlead.controllers.namespace import Namespaces
@@ -76,11 +77,16 @@ CONTROLLERS: tuple[Callable[[], Controller[Any]], ...] = (
 )
 
 
-def without_heartbeats(is_silent: Callable[[Node], bool]) -> tuple[Callable[[], Controller[Any]], ...]:
-    """The same controllers for a cluster whose nodes renew no leases: they are as healthy as their status says, but for
-    those that would be silent."""
-    lifecycle = partial(NodeLifecycle, heartbeats=False, is_silent=is_silent)
-    return tuple(lifecycle if make is NodeLifecycle else make for make in CONTROLLERS)
+def of_simulation(
+    is_silent: Callable[[Node], bool], measured: Measured | None
+) -> tuple[Callable[[], Controller[Any]], ...]:
+    """The same controllers for a cluster in virtual time: its nodes renew no leases, and are as healthy as their status
+    says, but for those that would be silent; and it is known when what is measured stands still."""
+    others: Mapping[object, Callable[[], Controller[Any]]] = {
+        NodeLifecycle: partial(NodeLifecycle, heartbeats=False, is_silent=is_silent),
+        HorizontalPodAutoscalers: partial(HorizontalPodAutoscalers, measured),
+    }
+    return tuple(others.get(make, make) for make in CONTROLLERS)
 
 
 class ControllerManager:

@@ -24,13 +24,12 @@ def keep_started() -> None:
 
 @contextmanager
 def loading() -> Iterator[None]:
-    """Collect nothing meanwhile, and exclude what has been read from collections: it stays."""
+    """Collect nothing meanwhile: what is read stays."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        gc.freeze()
         if was_enabled:
             gc.enable()
 

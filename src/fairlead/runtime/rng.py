@@ -9,8 +9,9 @@ which nobody else disturbs.
 
 from __future__ import annotations
 
+import hashlib
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -59,6 +60,13 @@ def uid() -> str:
     bits = bits & ~(0xC000 << 48) | (0x8000 << 48)
     text = f"{bits:032x}"
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def part_from(uids: Iterable[str]) -> None:
+    """Uids to come are none of these, which may be of an earlier run with the same seed; in whatever order they are."""
+    drawn = hashlib.sha256("\n".join(sorted(uids)).encode(errors="backslashreplace")).hexdigest()
+    sequence = _sequences.get().uids
+    sequence.seed(f"{sequence.getrandbits(128)} {drawn}")
 
 
 def name_suffix(length: int = 5) -> str:

@@ -8,6 +8,7 @@ proposals.py   the metrics of one autoscaler together; custom_metrics.py: those 
 ambiguity.py   which autoscalers select the same pods
 conditions.py  what the status says
 turn.py        one look every 15 seconds
+resting.py     when a simulation can do without: nothing has changed
 """
 
 from fairlead.controllers.horizontal.turn import HorizontalPodAutoscalers

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from typing import Any, TypeAlias
 
 from fairlead.api.pods import Pod
@@ -21,6 +21,11 @@ class TargetSelectors:
     def __init__(self) -> None:
         self._selectors: dict[str, dict[str, Selector]] = {}
         self._filed: dict[tuple[str, _Label | None], dict[str, Selector]] = {}
+        self._followers: list[Callable[[str], None]] = []
+
+    def follow(self, changed: Callable[[str], None]) -> None:
+        """`changed` is called with a namespace where one comes, goes or changes."""
+        self._followers.append(changed)
 
     def put(self, namespace: str, name: str, selector: Selector) -> None:
         known = self._selectors.setdefault(namespace, {})
@@ -29,6 +34,7 @@ class TargetSelectors:
         self._unfile(namespace, name)
         known[name] = selector
         self._filed.setdefault((namespace, _label_of(selector)), {})[name] = selector
+        self._changed(namespace)
 
     def remove(self, namespace: str, name: str) -> None:
         self._unfile(namespace, name)
@@ -36,6 +42,7 @@ class TargetSelectors:
         known.pop(name, None)
         if not known:
             self._selectors.pop(namespace, None)
+        self._changed(namespace)
 
     def selecting(self, namespace: str, pods: Iterable[Pod]) -> Generator[Action, Any, list[str]]:
         """The autoscalers that select any of the pods, by name; each set of labels is looked at once."""
@@ -48,12 +55,20 @@ class TargetSelectors:
                 yield GiveWay()
         found = set[str]()
         for labels in different:
-            for label in (*labels, None):
-                filed = self._filed.get((namespace, label), {})
-                found |= {
-                    name for name, selector in filed.items() if name not in found and selector.matches(dict(labels))
-                }
+            found |= self.matching(namespace, labels)
         return sorted(found)
+
+    def matching(self, namespace: str, labels: Iterable[_Label]) -> set[str]:
+        """The autoscalers that select what has these labels, by name."""
+        found, values = set[str](), dict(labels)
+        for label in (*values.items(), None):
+            filed = self._filed.get((namespace, label), {})
+            found |= {name for name, selector in filed.items() if name not in found and selector.matches(values)}
+        return found
+
+    def _changed(self, namespace: str) -> None:
+        for changed in self._followers:
+            changed(namespace)
 
     def _unfile(self, namespace: str, name: str) -> None:
         selector = self._selectors.get(namespace, {}).get(name)

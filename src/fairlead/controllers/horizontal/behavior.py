@@ -57,6 +57,18 @@ class History(msgspec.Struct):
         self.proposed = [(at, count) for at, count in self.proposed if at >= now - window]
         self.proposed.append((now, replicas))
 
+    def repeat(self, now: float) -> None:
+        """The last proposal has been made again and again until now."""
+        self.proposed = [(now, self.proposed[-1][1])]
+
+    def is_flat(self, behavior: Behavior | None, now: float) -> bool:
+        """Whether time alone changes nothing that comes of it."""
+        if len({count for _, count in self.proposed}) != 1:
+            return False
+        return behavior is None or not (
+            _recent(self.added, behavior.scale_up, now) or _recent(self.removed, behavior.scale_down, now)
+        )
+
     def scaled(self, behavior: Behavior | None, before: int, after: int, now: float) -> None:
         """Keep a change, if policies look at it."""
         if behavior is None:

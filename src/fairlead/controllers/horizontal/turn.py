@@ -5,7 +5,8 @@ Source: reconcileAutoscaler in pkg/controller/podautoscaler/horizontal.go.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+import math
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -15,6 +16,7 @@ from fairlead.api.errors import ApiError
 from fairlead.api.event_types import WARNING
 from fairlead.api.labels import LabelRequirement, LabelSelector
 from fairlead.api.objects import Obj
+from fairlead.api.pods import Pod
 from fairlead.api.resources import Resource
 from fairlead.api.selector_text import parse
 from fairlead.api.selectors import Operator, Selector, SelectorError
@@ -25,6 +27,7 @@ from fairlead.controllers.horizontal.ambiguity import TargetSelectors
 from fairlead.controllers.horizontal.behavior import Bounds, History, normalized
 from fairlead.controllers.horizontal.conditions import with_state
 from fairlead.controllers.horizontal.proposals import MetricFailed, Proposed, Workload, propose
+from fairlead.controllers.horizontal.resting import Measured, Rest, Rests
 from fairlead.controllers.kinds import HORIZONTAL_POD_AUTOSCALERS, PODS
 from fairlead.controllers.selecting import selected
 from fairlead.golang.quoting import go_quote
@@ -63,6 +66,9 @@ class _Look(msgspec.Struct):
     now: float
     status: AutoscalerStatus
     metrics: Sequence[Obj] | None = None
+    #: What it was about: the kind of the target, by its qualified name, and its pods once all metrics could be had.
+    target: str = ""
+    pods: Sequence[Pod] | None = None
 
     def set(self, type_: str, holds: bool, reason: str, message: str) -> None:
         conditions = with_state(
@@ -82,14 +88,25 @@ class HorizontalPodAutoscalers(Controller[HorizontalPodAutoscaler]):
     queue_name = "horizontalpodautoscaler"
     account = "horizontal-pod-autoscaler"
     kind = HORIZONTAL_POD_AUTOSCALERS
-    watches = (Watch(PODS), Watch(DEFINITIONS))
+    watches: Sequence[Watch] = (Watch(PODS), Watch(DEFINITIONS))
 
-    def __init__(self) -> None:
+    def __init__(self, measured: Measured | None = None) -> None:
+        """With `measured`, autoscalers rest where nothing changes."""
         self._due: dict[str, float] = {}
         self._histories: dict[str, History] = {}
         self._selectors = TargetSelectors()
+        self._rests: Rests | None = None
+        if measured is not None:
+            self._rests = Rests(measured, self._selectors)
+            self.watches = (*self._rests.watches, Watch(DEFINITIONS))
+
+    def follow(self, wake: Callable[[str], None]) -> None:
+        if self._rests is not None:
+            self._rests.follow(wake)
 
     def gone(self, key: str, world: World) -> Actions:
+        if self._rests is not None:
+            self._rests.end(key)
         self._due.pop(key, None)
         self._histories.pop(key, None)
         self._selectors.remove(*key.split("/", 1))
@@ -97,14 +114,38 @@ class HorizontalPodAutoscalers(Controller[HorizontalPodAutoscaler]):
 
     def reconcile(self, obj: HorizontalPodAutoscaler, world: World) -> Actions:
         key, now = obj.metadata.key, world.monotonic
+        self._wake(key, world)
         due = self._due.setdefault(key, now + SYNC_SECONDS)
         if now < due:
             yield Requeue(due - now)
             return
         self._due[key] = now + SYNC_SECONDS
-        yield Requeue(SYNC_SECONDS)
-        history = self._histories.setdefault(key, History())
-        yield from self._look(_Look(obj, history, world.now, obj.status), world)
+        look = _Look(obj, self._histories.setdefault(key, History()), world.now, obj.status)
+        yield from self._look(look, world)
+        if not self._rests_after(look, now):
+            yield Requeue(max(self._due[key] - world.monotonic, 0.0))
+
+    def _wake(self, key: str, world: World) -> None:
+        """Whoever rested has its next look when it would have had one, and has always found the same until now."""
+        rest = self._rests.end(key) if self._rests is not None else None
+        if rest is None:
+            return
+        slept = world.monotonic - rest.looked_at
+        looks = max(math.ceil(slept / SYNC_SECONDS) - 1, 0)  # at the very moment of one it is still to come
+        self._due[key] = rest.looked_at + SYNC_SECONDS * (looks + 1)
+        self._histories[key].repeat(world.now - slept + SYNC_SECONDS * looks)
+
+    def _rests_after(self, look: _Look, began: float) -> bool:
+        """Whether the next looks would find what this one found; then it rests."""
+        rests, autoscaler, pods = self._rests, look.autoscaler, look.pods
+        if rests is None or pods is None or look.status != autoscaler.status:
+            return False
+        if not look.history.is_flat(autoscaler.spec.behavior, look.now) or not rests.may(look.target, pods, look.now):
+            return False
+        meta, nodes = autoscaler.metadata, frozenset(pod.spec.node_name for pod in pods if pod.spec.node_name)
+        target = look.target, f"{meta.namespace}/{autoscaler.spec.scale_target_ref.name}"
+        rests.begin(Rest(meta.key, began, target, nodes))
+        return True
 
     def _look(self, look: _Look, world: World) -> Actions:
         autoscaler = look.autoscaler
@@ -117,6 +158,7 @@ class HorizontalPodAutoscalers(Controller[HorizontalPodAutoscaler]):
         try:
             desired, reason = yield from self._desired(look, scale, world)
             if desired != current:
+                look.pods = None  # not for long
                 yield from _rescale(look, resource, scale, desired, reason)
             look.report(current, desired)
         except _Unable as error:
@@ -171,6 +213,7 @@ class HorizontalPodAutoscalers(Controller[HorizontalPodAutoscaler]):
             look.set("ScalingActive", False, first.reason, _UNABLE.format(first.text))
             count = f"{len(failed)} invalid out of {len(specs)}"
             raise _Unable(f"invalid metrics ({count}), first error is: {first.summary}")
+        look.pods = None if failed else workload.pods
         message = f"the HPA was able to successfully calculate a replica count from {best.metric}"
         look.set("ScalingActive", True, "ValidMetricFound", message)
         return best
@@ -219,6 +262,7 @@ def _scale(look: _Look, world: World) -> Generator[Action, Any, tuple[Resource |
             problem = str(error)
         else:
             look.set("AbleToScale", True, "SucceededGetScale", _GOT_SCALE)
+            look.target = resource.qualified
             return resource, scale
     yield Emit("FailedGetScale", problem, WARNING)
     look.set("AbleToScale", False, "FailedGetScale", _NO_SCALE.format(problem))

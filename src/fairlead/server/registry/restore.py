@@ -92,7 +92,10 @@ async def restore(registry: Registry, objects: Sequence[Obj], own: Iterable[Obj]
 
     Raises Unrestorable for what cannot be stored, and then has stored nothing.
     """
-    plan = _Plan(registry, {_uid(obj) for obj in objects})
+    present = {uid for obj in objects if (uid := _uid(obj))}
+    if present:
+        rng.part_from(present)
+    plan = _Plan(registry, present)
     for obj in own:
         plan.read(obj)
     plan.restored = Restored()

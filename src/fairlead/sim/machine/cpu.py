@@ -109,7 +109,7 @@ class CpuAccount:
         begin, self._at = self._at, max(now, self._at)
         if now <= begin:
             return
-        steps = 1 if _is_steady(machine) else min(_MOST_STEPS, max(1, math.ceil((now - begin) / _STEP_SECONDS)))
+        steps = 1 if is_steady(machine) else min(_MOST_STEPS, max(1, math.ceil((now - begin) / _STEP_SECONDS)))
         width = (now - begin) / steps
         for number in range(steps):
             self._count(machine, begin + number * width, begin + (number + 1) * width)
@@ -122,8 +122,8 @@ class CpuAccount:
         return known.of_containers, known.of_machine
 
     def _new_rates(self, machine: SimulatedMachine, now: float, window: float) -> _Rates:
-        is_steady = _is_steady(machine)
-        samples = 1 if is_steady else _SAMPLES
+        steady = is_steady(machine)
+        samples = 1 if steady else _SAMPLES
         width = window / samples
         totals: dict[ContainerKey, list[float]] = {}
         node = 0.0
@@ -134,7 +134,7 @@ class CpuAccount:
             node += sum(share.given for share in found.values()) + _daemons(machine, now)
         rates = {key: sum(given) / len(given) for key, given in totals.items()}
         self._forget_gone(machine)
-        stay = is_steady and all(since < now for pod in machine.pods.values() for since in pod.started.values())
+        stay = steady and all(since < now for pod in machine.pods.values() for since in pod.started.values())
         return _Rates(machine, machine.version, now, window, stay, rates, node / samples)
 
     def given(self, machine: SimulatedMachine, now: float) -> float:
@@ -276,7 +276,7 @@ def _daemons(machine: SimulatedMachine, at: float) -> float:
     return 1000.0 * machine.outside(NodeMeasure.CPU, read_at(at))
 
 
-def _is_steady(machine: SimulatedMachine) -> bool:
+def is_steady(machine: SimulatedMachine) -> bool:
     """Whether nobody's wish for cpu changes with time."""
     models = [pod.usage.model(name, Measure.CPU) for pod in machine.pods.values() for name in pod.started]
     return not machine.is_declared(NodeMeasure.CPU) and all(

@@ -7,7 +7,7 @@ eviction loop, at the next moment when memory may end, or much later, if the pea
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from fairlead.api.qos import BEST_EFFORT, BURSTABLE
@@ -43,6 +43,7 @@ from fairlead.sim.machine.load import KINDS, LOGS, ROOTFS, PodLoad, Read, read_a
 from fairlead.sim.machine.machine_pod import MachinePod
 from fairlead.sim.usage.declarations import NodeUsageModels
 from fairlead.sim.usage.measures import NodeMeasure
+from fairlead.sim.usage.models import Constant
 from fairlead.sim.usage.node_bounds import node_bounds
 
 #: How far ahead it is looked whether anything can happen, the longest first.
@@ -69,10 +70,15 @@ class Look(NamedTuple):
 
 class SimulatedMachine:
     def __init__(
-        self, hardware: Hardware, configured: Configured, overuse: Overuse | None = None, now: float = 0.0
+        self,
+        hardware: Hardware,
+        configured: Configured,
+        overuse: Overuse | None = None,
+        now: float = 0.0,
+        changed: Callable[[], None] = lambda: None,
     ) -> None:
-        """`overuse`: pods of overused namespaces are evicted first."""
-        self._overuse = overuse
+        """`overuse`: pods of overused namespaces are evicted first. `changed` is called whenever `version` changes."""
+        self._overuse, self._changed = overuse, changed
         #: Another one whenever pods come, change or go, and when the machine or what is used outside them changes.
         self.version = 0
         self.pods: dict[str, MachinePod] = {}  # by uid, as all of these
@@ -94,7 +100,7 @@ class SimulatedMachine:
 
     def configure(self, hardware: Hardware, configured: Configured, now: float) -> None:
         """The machine has this from now on, and its kubelet starts anew. StartupError for what a kubelet refuses."""
-        self.version += 1
+        self._renew()
         self.hardware, self.configured = hardware, configured
         config, machine = configured.configuration, hardware.machine
         started = start_settings(config, machine.cpus)
@@ -136,7 +142,7 @@ class SimulatedMachine:
     def declare(self, daemons: NodeUsageModels, now: float) -> None:
         """What is used outside pods; a change counts from now on."""
         if daemons != self._daemons:
-            self.version += 1
+            self._renew()
             self._daemons, self._declared_at = daemons, now
             self.disks.has_deleted_declared = False
 
@@ -158,7 +164,7 @@ class SimulatedMachine:
 
     def _enter(self, uid: str, before: MachinePod | None, after: MachinePod | None) -> None:
         """Keep the sums and the groups of pods up to date."""
-        self.version += 1
+        self._renew()
         removed = before.load.fixed if before else [0] * KINDS
         added = after.load.fixed if after else [0] * KINDS
         sums = zip(self._fixed, added, removed, strict=True)
@@ -180,6 +186,15 @@ class SimulatedMachine:
             self._with_own_memory[uid] = after
         if after.started and after.may_exceed_local_storage:
             self._storage_limited[uid] = after
+
+    def _renew(self) -> None:
+        self.version += 1
+        self._changed()
+
+    @property
+    def is_still(self) -> bool:
+        """Whether nothing that is used but cpu changes with time, while `version` stays."""
+        return not self._varying and all(isinstance(of.model, Constant) for of in self._daemons.measures.values())
 
     def look(self, now: float) -> Look:
         kills, found = self._kill_all(now)

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Protocol
 
 import msgspec
@@ -33,7 +34,7 @@ from fairlead.node.plan import NodeEvent
 from fairlead.node.pod_lifecycle import PodRun
 from fairlead.runtime.clock import now, timestamp
 from fairlead.runtime.workqueue import WorkQueue
-from fairlead.sim.machine.cpu import CpuAccount, quota_cores
+from fairlead.sim.machine.cpu import CpuAccount, is_steady, quota_cores
 from fairlead.sim.machine.hardware import hardware_of
 from fairlead.sim.machine.kernel import OomKill
 from fairlead.sim.machine.load import MOST_PROCESSES
@@ -107,6 +108,7 @@ class Machines:
         self._as_node, self._effects, self._events = as_node, effects, events
         self._profiles, self._configured, self._find, self._overuse = profiles, configured, find, overuse
         self._nodes: dict[str, _NodeEntry] = {}
+        self._followers: list[Callable[[str], None]] = []
         self._throttled_before = 0.0  # on nodes that are gone
         self._looks: WorkQueue[str] = WorkQueue()
         #: By uid, of pods that declare theirs: of which version and profile that was made.
@@ -130,6 +132,7 @@ class Machines:
         if entry is None:
             entry = self._nodes[name] = _NodeEntry(node, shown=_shown(node))
         before, entry.node = entry.node, node
+        self._changed(name)
         is_declared = bool(node_usage(node).measures) or bool(entry.shown)
         if entry.machine is None:
             entry.idle = None
@@ -146,6 +149,7 @@ class Machines:
     def remove_node(self, name: str) -> None:
         if (entry := self._nodes.pop(name, None)) is not None:
             self._throttled_before += entry.throttling.seconds(now())
+            self._changed(name)
 
     def put_pod(self, pod: Pod, run: PodRun) -> None:
         """What runs of the pod may have changed."""
@@ -233,6 +237,15 @@ class Machines:
             entry.idle = self._made(entry, now())
         return entry.machine or entry.idle
 
+    def stands_still(self, name: str) -> bool:
+        """Whether what is measured of the node's pods stays the same until followers are told of a change there."""
+        machine = self.machine(name)
+        return machine is not None and machine.is_still and is_steady(machine)
+
+    def follow(self, changed: Callable[[str], None]) -> None:
+        """`changed` is called with the name of a node where something comes, goes or is set anew."""
+        self._followers.append(changed)
+
     def cpu_account(self, name: str) -> CpuAccount:
         """Of a node that is there; it begins with what runs on it when it is first asked for."""
         entry = self._nodes[name]
@@ -308,7 +321,12 @@ class Machines:
         return machine
 
     def _empty(self, entry: _NodeEntry) -> SimulatedMachine:
-        return SimulatedMachine(hardware_of(entry.node), self._configured(entry.node), self._overuse, now())
+        changed = partial(self._changed, entry.node.metadata.name)
+        return SimulatedMachine(hardware_of(entry.node), self._configured(entry.node), self._overuse, now(), changed)
+
+    def _changed(self, name: str) -> None:
+        for changed in self._followers:
+            changed(name)
 
     def _enter_all(self, entry: _NodeEntry, machine: SimulatedMachine, moment: float) -> None:
         for key, run in entry.pods.values():
