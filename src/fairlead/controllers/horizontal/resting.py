@@ -78,7 +78,7 @@ class Rests:
         self._selectors.follow(partial(self._stir, _NAMESPACE))  # two that select the same pods are in each other's way
 
     def _stir(self, kind: str, name: str) -> None:
-        for key in sorted(self._at.get((kind, name), ())):
+        for key in sorted(self._at.pop((kind, name), ())):  # once: a hundred pods may start there at one moment
             self._wake(key)
 
     def may(self, target: str, pods: Iterable[Pod], now: float) -> bool:
@@ -97,9 +97,10 @@ class Rests:
         rest = self._rests.pop(key, None)
         if rest is not None:
             for place in rest.places:
-                self._at[place].discard(key)
-                if not self._at[place]:
-                    del self._at[place]
+                keys = self._at.get(place, set())
+                keys.discard(key)
+                if not keys:
+                    self._at.pop(place, None)
         return rest
 
     def _is_settled(self, pod: Pod, now: float) -> bool:
