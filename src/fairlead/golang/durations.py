@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from fairlead.caches import bounded_cache
 from fairlead.golang.quoting import time_quote
 
 NANOSECONDS: Final = 10**9  # in a second
@@ -28,6 +29,7 @@ _DIGITS: Final = 19  # no 63-bit number has more
 _PLACES: Final = 64
 
 
+@bounded_cache(maxsize=1024)
 def parse_nanoseconds(text: str) -> int:
     """What `time.ParseDuration` reads; ValueError in Go's words."""
     is_negative = text[:1] == "-"

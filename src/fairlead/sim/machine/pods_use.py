@@ -19,21 +19,17 @@ def pods_use(machine: SimulatedMachine, account: CpuAccount, now: float, uids: C
     """Of pods by uid; those of which nothing runs are left out."""
     read = read_at(now)
     rates, _ = account.rates(machine, now, WINDOW_SECONDS)
-    room = max(machine.hardware.machine.memory_bytes - machine.figures(read).anonymous, 0)
-    found = {}
+    room: int | None = None  # for files in memory, which few declare
+    found: dict[str, list[ContainerUse]] = {}
     for uid in uids:
         pod = machine.pods.get(uid)
         if pod is None or not pod.started:
             continue
-        found[uid] = [
-            ContainerUse(
-                name,
-                since,
-                round(rates.get((uid, name), 0.0) * 1e6),
-                pod.anonymous(name, read)
-                + pod.in_memory_volumes(name, read)
-                + min(pod.amount(name, Measure.ACTIVE_FILE, read), room),
-            )
-            for name, since in pod.started.items()
-        ]
+        found[uid] = []
+        for name, since in pod.started.items():
+            files = pod.amount(name, Measure.ACTIVE_FILE, read)
+            if files and room is None:
+                room = max(machine.hardware.machine.memory_bytes - machine.figures(read).anonymous, 0)
+            memory = pod.anonymous(name, read) + pod.in_memory_volumes(name, read) + min(files, room or 0)
+            found[uid].append(ContainerUse(name, since, round(rates.get((uid, name), 0.0) * 1e6), memory))
     return PodsUse(now, WINDOW_SECONDS, found)
