@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import hypothesis
@@ -37,6 +39,18 @@ def kubectl_path() -> Path:
         return kubectl(COMPATIBILITY_VERSION)
     except KubectlMissing as missing:
         pytest.skip(f"no kubectl: {missing}")
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Each worker of a whole run imports its share of the modules first: all collect all, and at the first run each
+    would else prepare the asserts of all of them, for a minute of four processes' time.
+    """
+    worker, workers = os.environ.get("PYTEST_XDIST_WORKER"), os.environ.get("PYTEST_XDIST_WORKER_COUNT")
+    if worker is None or workers is None or session.config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
+        return
+    for path in sorted(TESTS.rglob("test_*.py"))[int(worker.removeprefix("gw")) :: int(workers)]:
+        with suppress(Exception, pytest.skip.Exception):  # collecting it will tell
+            importlib.import_module(".".join(path.relative_to(TESTS.parent).with_suffix("").parts))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
