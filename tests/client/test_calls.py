@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -20,6 +22,24 @@ from fairlead.client.tls import trusting
 from fairlead.runtime.authority import key_pem, new_key
 from fairlead.runtime.loops import run
 
+#: In so many turns of the loop a connection is refused.
+FEW_TURNS = 20
+_FIRST_CALL = """
+import asyncio, sys
+from fairlead.client.calls import CallError, Connections
+from fairlead.client.tls import trusting_anybody
+from tests.turns import counting_turns
+
+async def call():
+    connections = Connections()
+    try:
+        await connections.ask("POST", "https://127.0.0.1:1/", context=trusting_anybody(), seconds=30, most=100)
+    except CallError:
+        await connections.close()
+
+assert "aiohttp" not in sys.modules
+print(asyncio.run(counting_turns(call()))[1])
+"""
 _NAME = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "hook.default.svc")])
 
 
@@ -101,3 +121,8 @@ def test_an_authority_that_renews_without_end_fills_no_memory(monkeypatch: pytes
     context = trusting(_certificate(authority, authority, x509.BasicConstraints(ca=True, path_length=None)))
     renewed = (_certificate(new_key(), authority, x509.BasicConstraints(ca=False, path_length=None)) for _ in range(3))
     assert [tls.adopt(context, ssl.PEM_cert_to_DER_cert(pem.decode())) for pem in renewed] == [True, True, False]
+
+
+def test_the_loop_turns_while_the_first_call_has_its_library_imported() -> None:
+    done = subprocess.run([sys.executable, "-c", _FIRST_CALL], check=True, capture_output=True, text=True)
+    assert int(done.stdout) > FEW_TURNS

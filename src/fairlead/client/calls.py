@@ -12,6 +12,9 @@ import re
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
+from functools import cache
+from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -108,6 +111,7 @@ class Connections:
 
         `place` says where the host of the URL is to be found now, `server_name` whose certificate it must show.
         """
+        await import_library()
         import aiohttp
         from yarl import URL
 
@@ -144,6 +148,7 @@ class Connections:
         Where a kept connection turns out to be closed, the request is sent again if it is repeatable. A body that comes
         piece by piece is not.
         """
+        await import_library()
         import aiohttp
 
         attempt = _Attempt()
@@ -186,6 +191,19 @@ class Connections:
                 trace_configs=[trace],
             )
         return self._session
+
+
+async def import_library() -> None:
+    """Have aiohttp imported beside the loop, which it would hold up for some tenths of a second.
+
+    Whoever is the first waits here, and so does whoever comes meanwhile.
+    """
+    await offload(_library, is_long=not _library.cache_info().currsize)
+
+
+@cache
+def _library() -> ModuleType:
+    return import_module("aiohttp")
 
 
 class _Attempt:

@@ -17,7 +17,7 @@ from fairlead.api.builtin import API_SERVICES, ENDPOINT_SLICES, SERVICES
 from fairlead.api.encoded import Encoded
 from fairlead.api.errors import ApiError
 from fairlead.api.objects import Obj
-from fairlead.client.calls import why
+from fairlead.client.calls import import_library, why
 from fairlead.client.webhooks import ServiceError
 from fairlead.golang.quoting import go_quote
 from fairlead.runtime.clock import timestamp
@@ -165,6 +165,7 @@ class Availability:
         return "False", _FAILED, tried.popitem()[1]
 
     async def _ask(self, service: RemoteService, address: str) -> str:
+        await import_library()
         import aiohttp
 
         url = f"https://{address}{service.path}"

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from fairlead.api.meta import View, WrittenView
 from fairlead.api.objects import Obj
+from fairlead.client.calls import import_library
 from fairlead.client.webhooks import ServiceError
 from fairlead.golang.json import UNREADABLE
 from fairlead.runtime.offload import offload
@@ -219,6 +220,7 @@ class Descriptions:
     async def _opened(
         self, service: RemoteService, path: str, accept: str, wishes: Iterable[tuple[str, str]] = (), *, most: int
     ) -> _Answer:
+        await import_library()
         import aiohttp
 
         headers = [("Accept", accept), ("Accept-Encoding", "identity"), *wishes, *identifying(AGGREGATOR)]

@@ -20,7 +20,7 @@ from fairlead.api.builtin import PODS
 from fairlead.api.errors import ApiError, BadRequest, InternalError, NotFound, class_of
 from fairlead.api.objects import Obj
 from fairlead.api.pod_log_options import PodLogOptions
-from fairlead.client.calls import Body, why
+from fairlead.client.calls import Body, import_library, why
 from fairlead.golang.numbers import parse_bool
 from fairlead.server.access import check
 from fairlead.server.http import log_sockets
@@ -94,6 +94,7 @@ async def answer(registry: Registry, forwarder: Forwarder, tunnels: Tunnels, req
 async def _over_websocket(
     request: Request, tunnels: Tunnels, opening: Opening, kubelet: Kubelet, container: str
 ) -> Answer | None:
+    await import_library()
     import aiohttp
 
     headers = [header for header in forwarded(request) if not header[0].startswith("sec-websocket-")]

@@ -16,7 +16,7 @@ from contextlib import AbstractAsyncContextManager
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
-from fairlead.client.calls import Body, why
+from fairlead.client.calls import Body, import_library, why
 from fairlead.golang.quoting import go_quote
 from fairlead.runtime.http.exchange import framing
 from fairlead.runtime.http.pieces import Pace
@@ -155,6 +155,7 @@ async def _until_gone(request: Request, upload: _Upload) -> None:
 async def _relay(
     request: Request, upload: _Upload, opening: Opening, host: str, seconds: float | None, revise: Revision | None
 ) -> None:
+    await import_library()
     import aiohttp
 
     pace = Pace(request.scope)
