@@ -5,7 +5,6 @@ The server runs as a process of its own (`fairlead up`, SQLite on disk, TLS), th
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
@@ -20,6 +19,7 @@ from typing import Protocol
 
 import uvloop
 
+from benchmarks.arguments import parser
 from benchmarks.client import Discard, connect, spread, user_of
 from fairlead.client.kubeconfig import load
 
@@ -282,8 +282,8 @@ async def main(count: int) -> list[tuple[str, str, str]]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pods", type=int, default=9500)
-    arguments = parser.parse_args()
+    options = parser(__doc__)
+    options.add_argument("--pods", type=int, default=9500)
+    arguments = options.parse_args()
     for name, figure, target in uvloop.run(main(arguments.pods)):
         print(f"{name:<45} {figure:>24}   {target}")

@@ -11,6 +11,7 @@ from gmpy2 import mpq
 from msgspec.structs import replace
 
 from benchmarks import cycle
+from benchmarks.arguments import parser
 from fairlead.fairshare.claims import Claim
 from fairlead.fairshare.shares import shares
 from fairlead.fairshare.victims import VictimCandidate, choose_victims
@@ -72,4 +73,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    parser(__doc__).parse_args()
     main()

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from benchmarks.arguments import parser
 from fairlead.api.objects import Obj
 from fairlead.api.users import User, authenticated, node_user
 from fairlead.server.access import AccessRequest
@@ -103,4 +104,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    parser(__doc__).parse_args()
     main()

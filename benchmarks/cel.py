@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from benchmarks.arguments import parser
 from fairlead.cel.environment import Environment
 from fairlead.cel.schema import declared
 from fairlead.cel.sizes import place_of
@@ -65,4 +66,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    parser(__doc__).parse_args()
     main()

@@ -16,6 +16,7 @@ from typing import Final
 
 import uvloop
 
+from benchmarks.arguments import parser
 from fairlead.agent.cgroups.hierarchies import hierarchies
 from fairlead.api.builtin import PODS, RUNTIME_CLASSES
 from fairlead.api.pods import Pod
@@ -64,6 +65,7 @@ async def _phases(node: RealNode, prefix: str) -> int:
 
 
 if __name__ == "__main__":
+    parser(__doc__).parse_args()
     if why := missing_containerd():
         sys.exit(f"skipped: {why}")
     uvloop.run(main())

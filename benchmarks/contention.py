@@ -7,7 +7,6 @@ SQLite on disk, TLS), all clients in this one: what they take of the machine is 
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import json
@@ -17,6 +16,7 @@ from pathlib import Path
 import uvloop
 
 from benchmarks.api import POD, cluster
+from benchmarks.arguments import parser
 from benchmarks.client import Connection, connect, user_of
 from fairlead.client.kubeconfig import load
 
@@ -90,7 +90,7 @@ def report(what: str, taken: tuple[list[float], list[float]]) -> None:
 
 
 if __name__ == "__main__":
-    options = argparse.ArgumentParser(description=__doc__)
+    options = parser(__doc__)
     options.add_argument("--clients", type=int, default=64)
     options.add_argument("--seconds", type=float, default=20)
     given, further = options.parse_known_args()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from benchmarks.arguments import parser
 from tests.dashboard.browser import SCROLLED, Page, browser
 from tests.dashboard.shown import Shown, on_dashboard
 
@@ -53,4 +54,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    parser(__doc__).parse_args()
     main()

@@ -7,7 +7,6 @@ arbitrator would run its cycles, see `benchmarks.arbitrator`.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import multiprocessing
 import tempfile
@@ -20,6 +19,7 @@ from pathlib import Path
 import msgspec
 import uvloop
 
+from benchmarks.arguments import parser
 from benchmarks.client import connect
 from fairlead.arbitrator.accounting import Accounting
 from fairlead.arbitrator.grant_table import GrantTable
@@ -108,11 +108,11 @@ async def made(folder: Path) -> Pki:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rate", type=int, default=500)
-    parser.add_argument("--nodes", type=int, default=5000)
-    parser.add_argument("--seconds", type=float, default=10)
-    said = parser.parse_args()
+    options = parser(__doc__)
+    options.add_argument("--rate", type=int, default=500)
+    options.add_argument("--nodes", type=int, default=5000)
+    options.add_argument("--seconds", type=float, default=10)
+    said = options.parse_args()
     print(f"{said.rate} questions a second about {said.nodes:,} nodes; asked: 99 % within {ASKED_MS:g} ms")
     print(f"{'':22} {'50 %':>9} {'99 %':>9} {'slowest':>9}")
     with tempfile.TemporaryDirectory() as folder:

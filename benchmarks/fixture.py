@@ -14,6 +14,8 @@ from time import perf_counter, process_time
 
 from kubernetes.client import CoreV1Api
 
+from benchmarks.arguments import parser
+
 _STARTED = perf_counter()
 
 NEXT = 20
@@ -79,4 +81,5 @@ def _virtual() -> None:
 
 
 if __name__ == "__main__":
+    parser(__doc__).parse_args()
     main()

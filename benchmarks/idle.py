@@ -12,6 +12,7 @@ import msgspec
 import uvloop
 
 from benchmarks.api import cluster, cpu_seconds, rss_mb
+from benchmarks.arguments import parser
 from benchmarks.client import Connection, connect
 from fairlead.api.objects import Obj
 from fairlead.client.kubeconfig import load
@@ -53,4 +54,5 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
+    parser(__doc__).parse_args()
     uvloop.run(main())

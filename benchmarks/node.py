@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import asyncio
 import random
-import sys
 import time
 from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from benchmarks.arguments import parser
 from fairlead.api.builtin import NODES, PODS
 from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
@@ -132,13 +132,16 @@ async def _day() -> float:
 
 
 def main() -> None:
+    options = parser(__doc__)
+    options.add_argument("--day", action="store_true", help="the day of 5,000 nodes, too")
+    given = options.parse_args()
     print("measured                                                       took        asked")
     what = f"an eviction pass, {MACHINES:,} machines x {PODS_EACH} pods under pressure"
     print(f"{what:<62} {f'{eviction_milliseconds(_STEADY):.0f} ms':<11} 100 ms", flush=True)
     print(
         f"{'the same, every second pod with noise':<62} {f'{eviction_milliseconds(_NOISY):.0f} ms':<11} -", flush=True
     )
-    if "--day" not in sys.argv:
+    if not given.day:
         return
     rng.seed(1)
     took = run_virtual(_day())

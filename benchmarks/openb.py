@@ -19,6 +19,7 @@ import msgspec
 import uvloop
 
 from benchmarks.api import cluster, cpu_seconds, rss_mb
+from benchmarks.arguments import parser
 from benchmarks.client import Connection, connect, spread
 from fairlead.client.kubeconfig import load
 from fairlead.sim.openb import read_pods
@@ -115,6 +116,7 @@ async def main() -> list[tuple[str, str, str]]:
 
 
 if __name__ == "__main__":
+    parser(__doc__).parse_args()
     if not TRACE.exists():
         sys.exit(f"skipped: the trace is not here ({TRACE})")
     for name, figure, target in uvloop.run(main()):

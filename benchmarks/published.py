@@ -20,6 +20,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from benchmarks.arguments import parser
 from benchmarks.openb import TRACE
 from fairlead.api.encoded import encoded
 from fairlead.api.quantity import parse
@@ -180,6 +181,9 @@ def main(seeds: int) -> None:
 
 
 if __name__ == "__main__":
+    options = parser(__doc__)
+    options.add_argument("seeds", type=int, nargs="?", default=SEEDS, help="how many runs (default: %(default)s)")
+    given = options.parse_args()
     if not TRACE.exists():
         sys.exit(f"skipped: the trace is not here ({TRACE})")
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else SEEDS)
+    main(given.seeds)

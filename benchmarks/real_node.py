@@ -22,6 +22,7 @@ import msgspec
 import uvloop
 
 from benchmarks.api import cluster, cpu_seconds, rss_mb
+from benchmarks.arguments import parser
 from benchmarks.client import spread
 from fairlead.agent.cgroups.hierarchies import hierarchies
 from fairlead.agent.cgroups.machine import Cgroups
@@ -207,6 +208,7 @@ def _begin_again_inside() -> None:
 
 
 if __name__ == "__main__":
+    parser(__doc__).parse_args()
     if _INSIDE not in os.environ:
         _begin_again_inside()
     uvloop.run(main())

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 
 import msgspec
 import uvloop
 
 from benchmarks.api import POD, cluster, rss_mb
+from benchmarks.arguments import parser
 from benchmarks.client import connect
 from fairlead.client.kubeconfig import load
 
@@ -55,4 +55,6 @@ async def main(counts: list[int]) -> None:
 
 
 if __name__ == "__main__":
-    uvloop.run(main([int(count) for count in sys.argv[1:]] or [3000, 10_000]))
+    options = parser(__doc__)
+    options.add_argument("replicas", type=int, nargs="*", default=[3000, 10_000], help="of each rollout")
+    uvloop.run(main(options.parse_args().replicas))

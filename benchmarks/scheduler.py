@@ -7,7 +7,6 @@ admission and events; `large` asks for single decisions among 150,000 pods.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import gc
 import resource
@@ -17,6 +16,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
+from benchmarks.arguments import parser
 from benchmarks.bare_api import BareApi
 from fairlead.api import builtin
 from fairlead.api.encoded import encoded
@@ -266,11 +266,11 @@ SCENARIOS: Final[dict[str, tuple[Callable[[], Any], str, str]]] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("scenarios", nargs="*", help=f"any of {', '.join(SCENARIOS)}; all of them by default")
-    names: list[str] = parser.parse_args().scenarios or list(SCENARIOS)
+    options = parser(__doc__)
+    options.add_argument("scenarios", nargs="*", help=f"any of {', '.join(SCENARIOS)}; all of them by default")
+    names: list[str] = options.parse_args().scenarios or list(SCENARIOS)
     if unknown := set(names) - set(SCENARIOS):
-        parser.error(f"no such scenario: {', '.join(sorted(unknown))}")
+        options.error(f"no such scenario: {', '.join(sorted(unknown))}")
     if len(names) > 1:  # each in a process of its own, so that none inherits the memory of another
         print(f"{'scenario':<20} {'measured':>10} {'':<14} {'asked':>8} {'peak MB':>8}", flush=True)
         for name in names:

@@ -6,7 +6,6 @@ are created from outside over 16 connections as fast as they are accepted, and c
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import time
 from collections.abc import Callable
@@ -16,6 +15,7 @@ import msgspec
 import uvloop
 
 from benchmarks.api import cluster, rss_mb
+from benchmarks.arguments import parser
 from benchmarks.client import spread as spread_over
 from benchmarks.scheduler import Obj, apart, node, pod, spread
 from fairlead.api import builtin
@@ -84,10 +84,10 @@ async def measure(nodes: int, count: int) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--nodes", type=int, nargs="+", default=[1000, 5000], choices=[1000, 5000])
-    parser.add_argument("--pods", type=int, default=5000)
-    given = parser.parse_args()
+    options = parser(__doc__)
+    options.add_argument("--nodes", type=int, nargs="+", default=[1000, 5000], choices=[1000, 5000])
+    options.add_argument("--pods", type=int, default=5000)
+    given = options.parse_args()
     print(f"{'nodes':>6} {'pods':>6} {'kind':<24} {'bound':>9} {'asked':>9} {'memory':>9}")
     for size in given.nodes:
         uvloop.run(measure(size, given.pods))

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 
+from benchmarks.arguments import parser
 from benchmarks.openb import TRACE
 
 NODES = ("--nodes-from", str(TRACE / "openb_node_list_all_node.csv"))
@@ -36,6 +37,9 @@ def main(runs: int) -> None:
 
 
 if __name__ == "__main__":
+    options = parser(__doc__)
+    options.add_argument("runs", type=int, nargs="?", default=1, help="how many (default: %(default)s)")
+    given = options.parse_args()
     if not TRACE.exists():
         sys.exit(f"skipped: the trace is not here ({TRACE})")
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1)
+    main(given.runs)

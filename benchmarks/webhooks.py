@@ -7,7 +7,6 @@ does as little as can be done; it shares the processors with the server and the 
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import ssl
 import sys
@@ -20,6 +19,7 @@ import uvloop
 from cryptography import x509
 
 from benchmarks.api import cluster, cpu_seconds, creates
+from benchmarks.arguments import parser
 from benchmarks.client import Connection, connect
 from fairlead.api.encoded import encode
 from fairlead.api.objects import Obj
@@ -121,7 +121,7 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 
 
 if __name__ == "__main__":
-    options = argparse.ArgumentParser(description=__doc__)
+    options = parser(__doc__)
     options.add_argument("--pods", type=int, default=3000)
     options.add_argument("--serve", type=Path)
     given = options.parse_args()

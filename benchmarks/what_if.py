@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 
 import yaml
 
+from benchmarks.arguments import parser
 from fairlead.api import builtin
 from fairlead.api.objects import Obj
 from fairlead.sim.dump_text import documents
@@ -51,6 +52,10 @@ def settled(objects: list[Obj]) -> list[Obj]:
 
 
 def main() -> None:
+    options = parser(__doc__)
+    options.add_argument("--week", action="store_true", help="100,000 arrivals over a week, too")
+    options.add_argument("--large", action="store_true", help="1,000,000 arrivals over a week, too")
+    given = options.parse_args()
     with TemporaryDirectory() as folder:
         dump = Path(folder, "prod.json")
         text = json.dumps({"apiVersion": "v1", "kind": "List", "items": settled(cluster())}).encode()
@@ -67,9 +72,9 @@ def main() -> None:
         shown(f"the same, and {VARIANTS} variants beside it", several)
         shown("    times as long", several / alone)
         shown("    MB of their report", report.stat().st_size / 1e6)
-        if "--week" in sys.argv:
+        if given.week:
             shown("100,000 arrivals in a week, 1,500 nodes", week(folder, nodes=1_500, an_hour=595, lifetime="4h"))
-        if "--large" in sys.argv:
+        if given.large:
             shown("1,000,000 arrivals in a week, 5,000 nodes", week(folder, nodes=5_000, an_hour=5_950, lifetime="1h"))
             # of the largest of them all, which this one is
             peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024

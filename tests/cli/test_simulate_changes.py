@@ -15,6 +15,8 @@ from click.testing import CliRunner, Result
 from fairlead.cli.main import main
 from tests.study.clusters import deployment, namespace, node, quota
 
+CHANGE = "apiVersion: sim.fairlead.dev/v1alpha1\nkind: Change\nsteps:\n"
+
 
 @pytest.fixture(autouse=True)
 def _own_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,6 +232,57 @@ def test_rules_decide_the_exit_code(dump: str, tmp_path: Path) -> None:
     broken = simulated(dump, "--set", "nodes=1", "--expect", rules)
     assert broken.exit_code == 1
     assert "NOT MET  nobody waits: waiting is 1, asked: at most 0" in broken.stdout
+
+
+@pytest.mark.parametrize(
+    ("rule", "problem"),
+    [
+        ("{variant: nope, waiting: 0}", "there is no variant 'nope': there are changed"),
+        ("{of: {namespace: nope}, waiting: 0}", "no pod is in namespace 'nope'"),
+    ],
+)
+def test_a_rule_that_cannot_be_judged_is_refused_before_the_run(
+    dump: str, tmp_path: Path, rule: str, problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played: list[object] = []
+    monkeypatch.setattr("fairlead.cli.simulate.play_all", lambda *scene: played.append(scene))
+    rules = tmp_path / "rules.yaml"
+    rules.write_text(f"expect:\n- waiting: 0\n- {rule}\n")
+    refused = simulated(dump, "--drain", "a", "--expect", str(rules))
+    assert (refused.exit_code, played) == (2, [])
+    assert f"rules.yaml, line 3: {problem}" in refused.stderr
+
+
+def test_a_rule_that_compares_needs_a_change(dump: str, tmp_path: Path) -> None:
+    rules = tmp_path / "rules.yaml"
+    rules.write_text("expect:\n- waiting: {notMoreThanBefore: true}\n")
+    assert "notMoreThanBefore takes a change to compare with" in simulated(dump, "--expect", str(rules)).stderr
+    assert simulated(dump, "--drain", "a", "--expect", str(rules)).exit_code == 0
+
+
+def test_rules_may_speak_of_namespaces_that_the_change_brings(dump: str, tmp_path: Path) -> None:
+    pod = {"metadata": {"name": "first", "namespace": "new"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    change, rules = tmp_path / "change.json", tmp_path / "rules.yaml"
+    change.write_text(json.dumps(namespace("new")) + "\n---\n" + json.dumps(pod | {"apiVersion": "v1", "kind": "Pod"}))
+    rules.write_text("expect:\n- {of: {namespace: new}, waiting: 0}\n")
+    assert simulated(dump, "--change", str(change), "--expect", str(rules)).exit_code == 0
+
+
+def test_a_namespace_that_is_deleted_is_told_in_every_form_and_not_as_a_complaint(dump: str, tmp_path: Path) -> None:
+    objects = [*json.loads(Path(dump).read_text())["items"], namespace("team"), *deployment("etl", ["c", "c"], "team")]
+    whole, change = tmp_path / "team.json", tmp_path / "change.yaml"
+    whole.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    change.write_text(CHANGE + "- at: 10m\n  delete: {kind: namespace, name: team}\n")
+    arguments = ("fairlead", "simulate", "-q", "--import", str(whole), "--change", str(change), "--for", "1h")
+    done = subprocess.run([sys.executable, "-m", *arguments], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    told = "team/Deployment/etl  2 pods gone since 12:10, after: delete namespace team"
+    assert "No pod fares worse, of those that came and are still there." in done.stdout
+    assert f"Not there any more:\n  {told}" in done.stdout
+    run = document(str(whole), "--change", str(change), "--html", str(tmp_path / "report.html"))
+    assert [it["workload"] for it in run["variants"][0]["gone"]] == ["Deployment/etl"]
+    assert f"<li>{told}</li>" in (tmp_path / "report.html").read_text()
+    assert told in fairlead("why", "team/etl", "--in", run["run"]).stdout
 
 
 def test_the_smallest_number_of_nodes_that_suffices_is_found(dump: str, tmp_path: Path) -> None:

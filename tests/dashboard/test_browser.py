@@ -7,12 +7,15 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from fairlead.api.builtin import NAMESPACES, PODS, PRIORITY_CLASSES
 from fairlead.api.verbs import PatchType
 from fairlead.dashboard.recorded import RecordedRun
+from fairlead.study.outcome import StepDone
+from fairlead.study.records import Run
 from tests.dashboard.browser import SCROLLED, Page, browser, chromium
-from tests.dashboard.runs import kept_run
+from tests.dashboard.runs import BEGAN, kept_run
 from tests.dashboard.shown import Shown, on_dashboard, on_source, pod
 
 pytestmark = pytest.mark.skipif(
@@ -256,6 +259,32 @@ def test_where_nothing_is_to_be_seen_a_sentence_says_why(tmp_path: Path) -> None
         await page.until(f"{_SIDE}.includes('2 pods of 110') && {_SIDE}.includes('The filter means 1 of 2.')")
 
     in_browser(test, tmp_path, nodes=1)
+
+
+def test_a_run_in_which_nothing_happened_says_so(tmp_path: Path) -> None:
+    async def test(link: str) -> None:
+        async with browser(tmp_path) as page:
+            await page.open(link)
+            await page.until("document.getElementById('none').innerText.includes('Nothing happened to any pod')")
+            assert page.complaints == []
+
+    calm = kept_run().before
+    on_source(test, RecordedRun(Run(1, [replace(calm, pods=[], waits=[])])))
+
+
+def test_the_longest_names_fit_beside_the_nodes(tmp_path: Path) -> None:
+    longest = ".".join(["n" * 60] * 4)
+
+    async def test(link: str) -> None:
+        async with browser(tmp_path) as page:
+            await page.open(link)
+            await page.until(f"{_SIDE}.includes({json.dumps(longest)})")
+            assert await page.value("(side => side.scrollWidth <= side.clientWidth)(document.getElementById('side'))")
+            assert await page.value("document.querySelector('header').offsetHeight < 60")
+
+    run = kept_run()
+    run.outcomes[1] = replace(run.outcomes[1], name=longest, steps=[StepDone(BEGAN, f"remove node {longest}")])
+    on_source(test, RecordedRun(run))
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import time
 import weakref
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pandas
@@ -15,7 +15,7 @@ import pytest
 from fairlead.api.objects import Obj
 from fairlead.compose import Settings, simulation
 from fairlead.runtime import rng
-from fairlead.simulation import run_virtual, virtual_cluster
+from fairlead.simulation import VirtualCluster, run_virtual, virtual_cluster
 from fairlead.testing import ApiError
 
 
@@ -77,6 +77,59 @@ def test_waiting_takes_virtual_time() -> None:
             with pytest.raises(TimeoutError, match="there is no such object"):
                 await c.wait_for("pod/nobody", "Ready", timeout=86_400)
             assert (c.now - began).total_seconds() > 86_400
+
+    run_virtual(main())
+
+
+def test_time_passes_until_something_is_so() -> None:
+    async def main() -> None:
+        async with virtual_cluster(nodes=1, node_cpu="1") as c:
+            began = c.now
+            await c.apply([pod("first", lifetime=3600), pod("second", lifetime=3600)])
+            await c.run_until(lambda: len(c.pods().succeeded()) == 2)
+            assert 7200 <= (c.now - began).total_seconds() < 7210
+            ends = c.now + timedelta(hours=2)
+            with pytest.raises(TimeoutError, match="'nobody_comes' did not come to be within 7200 s"):
+                await c.run_until(nobody_comes, timeout="2h")
+            assert c.now == ends
+
+    def nobody_comes() -> bool:
+        return False
+
+    run_virtual(main())
+
+
+def test_a_controller_of_the_test_watches_and_writes() -> None:
+    async def greet(c: VirtualCluster) -> None:
+        async for event, each in c.watch("pods", labels="app=web"):
+            if event == "ADDED":
+                await asyncio.to_thread(time.sleep, 0.01)  # as a handler that blocks
+                await c.patch(f"pod/{each['metadata']['name']}", {"metadata": {"labels": {"greeted": "yes"}}})
+
+    async def main() -> None:
+        async with virtual_cluster(nodes=1) as c:
+            labelled = pod("before") | {"metadata": {"name": "before", "labels": {"app": "web"}}}
+            await c.apply([labelled, pod("other")])
+            controller = asyncio.create_task(greet(c))
+            began = c.now
+            await c.apply(labelled | {"metadata": {"name": "after", "labels": {"app": "web"}}})
+            assert [each["metadata"]["name"] for each in await c.list("pods", labels="greeted")] == ["after", "before"]
+            assert c.now == began
+            controller.cancel()
+
+    run_virtual(main())
+
+
+def test_two_clusters_of_a_loop_have_one_time() -> None:
+    async def main() -> None:
+        async with virtual_cluster(nodes=0, start="2026-05-01T00:00:00Z") as first:
+            with pytest.raises(ValueError, match=r"it is 2026-05-01T00:00:00.* begin at 2026-03-01"):
+                async with virtual_cluster(nodes=0, start="2026-03-01T00:00:00Z"):
+                    pass
+            async with virtual_cluster(nodes=0) as second:
+                assert second.now == first.now
+        async with virtual_cluster(nodes=0, start="2026-03-01T00:00:00Z") as later:
+            assert later.now.month == 3
 
     run_virtual(main())
 

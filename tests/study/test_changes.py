@@ -15,11 +15,11 @@ from fairlead.sim.node_settings import restated
 from fairlead.study.changes.document import Change, read_change
 from fairlead.study.changes.errors import ChangeError
 from fairlead.study.changes.pools import POOL_LABEL
-from fairlead.study.comparison import Hurt, missing, worse
+from fairlead.study.comparison import Hurt, lost, missing, worse
 from fairlead.study.figures import FIGURES, Scope
 from fairlead.study.outcome import Outcome
 from fairlead.study.run import Scene, play
-from tests.study.clusters import TIME, deployment, node, quota
+from tests.study.clusters import TIME, deployment, namespace, node, quota
 
 HOUR = 3600.0
 CHANGE = "apiVersion: sim.fairlead.dev/v1alpha1\nkind: Change\nsteps:\n"
@@ -58,6 +58,39 @@ def test_a_drained_node_sends_its_pods_elsewhere(tmp_path: Path) -> None:
     (hurt,) = hurt_by(objects, change(tmp_path, CHANGE + "- at: 10m\n  drain: a\n"))
     assert (hurt.pod, hurt.how) == ("default/web-5f6d7c8b9-00000", "evicted")
     assert hurt.causes == ["after: drain a"]
+
+
+def test_of_two_steps_about_a_node_that_which_does_it_is_the_cause(tmp_path: Path) -> None:
+    objects = [*three_nodes(), *deployment("web", ["a", "a", "b"])]
+    steps = "- at: 10m\n  drain: a\n- at: 10m\n  removeNode: a\n"
+    found = [(hurt.how, hurt.causes) for hurt in hurt_by(objects, change(tmp_path, CHANGE + steps))]
+    assert found == [("evicted", ["after: drain a"])] * 2
+
+
+def test_what_is_deleted_or_scaled_to_nothing_is_told_of(tmp_path: Path) -> None:
+    single = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "alone", "namespace": "shop"}}
+    single["spec"] = {"nodeName": "c", "containers": [{"name": "c", "image": "i"}]}
+    objects = [*three_nodes(), namespace("shop"), namespace("team"), single]
+    objects += [*deployment("web", ["a", "b"], "shop"), *deployment("db", ["b"]), *deployment("etl", ["a"], "team")]
+    steps = "- at: 5m\n  delete: {kind: deployment, name: web, namespace: shop}\n"
+    steps += "- at: 10m\n  delete: {kind: pod, name: alone, namespace: shop}\n"
+    steps += "- at: 15m\n  delete: {kind: namespace, name: team}\n- at: 20m\n  scale: {name: db, replicas: 0}\n"
+    before, after = played(objects), played(objects, change(tmp_path, CHANGE + steps))
+    assert worse(before, after) == []
+    assert [(it.namespace, it.workload, it.pods, it.causes) for it in lost(before, after)] == [
+        ("default", "Deployment/db", 1, ["after: scale deployment db to 0"]),
+        ("shop", "Deployment/web", 2, ["after: delete deployment web"]),
+        ("shop", "Pod/alone", 1, ["after: delete pod alone"]),
+        ("team", "Deployment/etl", 1, ["after: delete namespace team"]),
+    ]
+    assert FIGURES["gone"](after, Scope("shop")) == 3
+
+
+def test_who_has_pods_again_is_not_gone(tmp_path: Path) -> None:
+    objects = [*three_nodes(), *deployment("web", ["a", "b"])]
+    patch = "{spec: {template: {metadata: {labels: {version: next}}}}}"
+    steps = f"- patch: {{kind: deployment, name: web, patch: {patch}}}\n- at: 10m\n  removeNode: c\n"
+    assert lost(played(objects), played(objects, change(tmp_path, CHANGE + steps))) == []
 
 
 def test_each_pod_that_replaces_another_names_its_own(tmp_path: Path) -> None:

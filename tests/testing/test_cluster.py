@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +17,7 @@ import kubernetes_asyncio
 import pytest
 
 from fairlead.runtime.loops import Stalled
-from fairlead.testing import ApiError, ClientMissing, Cluster, KubectlFailed, cluster
+from fairlead.testing import ApiError, ClientMissing, Cluster, ClusterStopped, KubectlFailed, cluster
 
 CONTAINER = {"name": "web", "image": "nginx", "resources": {"requests": {"cpu": "1"}}}
 TOYS = """
@@ -159,6 +162,54 @@ def test_conditions_are_types_with_a_status_or_functions(c: Cluster) -> None:
     c.wait_for("pod/conditions", lambda pod: pod["status"]["phase"] == "Running")
     c.wait_for("node/node-1", "MemoryPressure=False")
     c.delete("pod/conditions", grace_period_seconds=0)
+
+
+def test_conditions_are_spelt_as_kubectl_takes_them(c: Cluster) -> None:
+    c.apply(pod("spelt"))
+    assert c.wait_for("pod/spelt", "condition=ready", timeout="10s") == c.wait_for("pod/spelt", "Ready=true")
+    with pytest.raises(ValueError, match="is no duration"):
+        c.wait_for("pod/spelt", "Ready", timeout="soon")
+
+
+def test_a_function_may_look_for_what_is_not_there_yet(c: Cluster) -> None:
+    c.apply(pod("slow"))
+    ready = c.wait_for("pod/slow", lambda pod: pod["status"]["containerStatuses"][0]["ready"])
+    assert ready["metadata"]["name"] == "slow"
+    with pytest.raises(TimeoutError, match=r"(?s)it raised KeyError\('ready'\).*phase Running"):
+        c.wait_for("pod/slow", lambda pod: pod["status"]["ready"], timeout=0.2)
+
+
+def test_a_function_that_is_waited_for_may_ask_the_cluster(c: Cluster) -> None:
+    c.apply(pod("asking"))
+    c.wait_for("pod/asking", lambda pod: c.list("nodes") and c.get("pod/asking")["status"]["phase"] == "Running")
+
+    async def never(pod: dict[str, Any]) -> bool:
+        return False
+
+    with pytest.raises(TypeError, match="never is a coroutine function"):
+        c.wait_for("pod/asking", never)
+
+
+def test_clients_that_look_for_a_cluster_themselves_find_it(c: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", "/elsewhere")
+    with c.as_default():
+        kubernetes.config.load_kube_config()
+        assert {node.metadata.name for node in kubernetes.client.CoreV1Api().list_node().items} == {"node-1", "node-2"}
+        command = [sys.executable, "-c", "import os; print(os.environ['KUBECONFIG'])"]
+        assert subprocess.check_output(command, text=True).strip() == str(c.kubeconfig)
+    assert os.environ["KUBECONFIG"] == "/elsewhere"
+    with pytest.raises(kubernetes.config.ConfigException):
+        kubernetes.config.load_kube_config()
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_cluster_that_is_gone_says_so() -> None:
+    with cluster(nodes=0) as gone:
+        pass
+    for ask in (gone.describe, gone.client, lambda: gone.list("pods"), lambda: gone.kubectl("get", "pods")):
+        with pytest.raises(ClusterStopped, match="has been stopped"):
+            ask()
+    gc.collect()
 
 
 def test_a_cluster_may_lack_parts_and_have_others(c: Cluster) -> None:

@@ -113,6 +113,22 @@ def test_a_wrong_marker_is_told_in_a_sentence(pytester: pytest.Pytester, marker:
     result.stdout.no_fnmatch_line("*Traceback*")
 
 
+def test_a_marker_is_for_virtual_clusters_too(pytester: pytest.Pytester) -> None:
+    result = ran(
+        pytester,
+        """
+        import pytest
+
+        @pytest.mark.fairlead(nodes=2, node_cpu="2")
+        async def test_virtual(virtual_cluster):
+            async with virtual_cluster(nodes=1) as c:
+                (node,) = await c.list("nodes")
+                assert node["status"]["capacity"]["cpu"] == "2"
+        """,
+    )
+    result.assert_outcomes(passed=1)
+
+
 VIRTUAL = """
 import asyncio, time
 import pytest

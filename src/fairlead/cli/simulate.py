@@ -10,7 +10,8 @@ from pathlib import Path
 import click
 import msgspec
 
-from fairlead.api.objects import Obj
+from fairlead.api.builtin import NAMESPACES
+from fairlead.api.objects import Obj, metadata
 from fairlead.api.scheduling import DEFAULT_SCHEDULER
 from fairlead.cli.failures import Failure, WrongUsage, explained, parsing
 from fairlead.cli.inputs import (
@@ -37,6 +38,7 @@ from fairlead.sim.nodes import NodeShape
 from fairlead.sim.openb import Arrival
 from fairlead.sim.replay import ArrivalRefused
 from fairlead.study import records
+from fairlead.study.changes.actions import Apply
 from fairlead.study.changes.document import Step
 from fairlead.study.changes.errors import ChangeError
 from fairlead.study.dump_behaviour import declared
@@ -50,7 +52,7 @@ from fairlead.study.past.arrivals import arrivals_of_past
 from fairlead.study.queues.reading import admit, queues_of, stuck
 from fairlead.study.recorded import RESTLESS
 from fairlead.study.records import Run
-from fairlead.study.rules import Verdict, judge
+from fairlead.study.rules import Verdict, check, judge
 from fairlead.study.run import Scene
 from fairlead.study.summary_text import summary_text
 from fairlead.study.sweep import bisect
@@ -171,6 +173,7 @@ def simulate(
         )
         check_nodes(settings.configurations, settings.nodes)
         _refuse_extenders(settings, request)
+        check(request.rules, [change.name for change in request.variants()], _namespaces(settings, coming, request))
         if not quiet:
             _tell_late(request, limit)
     scene = Scene(settings, coming, limit, epoch, seed, beside)
@@ -241,6 +244,16 @@ def _refuse_extenders(settings: Settings, request: StudyRequest) -> None:
     configurations = [settings.scheduling, *(change.scheduler for change in request.changes)]
     if any(found is not None and found.settings.extenders for found in configurations):
         raise WrongUsage("extenders answer in real time, so a simulation cannot ask them: use another configuration")
+
+
+def _namespaces(settings: Settings, coming: Sequence[Arrival], request: StudyRequest) -> set[str]:
+    """Where there may be pods: nobody makes any where no object is, and none is applied."""
+    objects = [*settings.imported, *(arrival.obj for arrival in coming)]
+    for change in request.changes:
+        for step in change.steps:
+            objects += step.action.manifests if isinstance(step.action, Apply) else ()
+    named = {str(metadata(obj).get("name")) for obj in objects if obj.get("kind") == NAMESPACES.kind}
+    return named | {str(metadata(obj).get("namespace") or "default") for obj in objects}
 
 
 def _remember(run: Run) -> None:

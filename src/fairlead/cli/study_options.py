@@ -14,14 +14,12 @@ from fairlead.cli.failures import WrongUsage
 from fairlead.study.changes.document import Change, Step, read_change, step_of
 from fairlead.study.changes.errors import Origin
 from fairlead.study.changes.settings import split
-from fairlead.study.rules import Rule, read_rules
+from fairlead.study.rules import UNCHANGED, Rule, read_rules
 from fairlead.study.sweep import Sweep, parse_sweep
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _STATED: Final = "fairlead.study"
-#: The name of what all variants are compared with.
-_UNCHANGED: Final = "before"
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _TARGET = click.Path(dir_okay=False, path_type=Path)
 
@@ -53,7 +51,7 @@ class StudyRequest(msgspec.Struct, frozen=True):
     @property
     def base(self) -> Change:
         """The cluster as it is."""
-        return Change(_UNCHANGED)
+        return Change(UNCHANGED)
 
     def variants(self) -> list[Change]:
         if self.sweep is None:
@@ -108,7 +106,7 @@ def study_request() -> StudyRequest:
     stated = click.get_current_context().meta.get(_STATED, {})
     steps = _short_steps(stated)
     changes = [read_change(path) for path in stated.get("--change") or ()]
-    if len({_UNCHANGED, *(change.name for change in changes)}) <= len(changes):
+    if len({UNCHANGED, *(change.name for change in changes)}) <= len(changes):
         changes = [replace(change, name=str(change.origin)) for change in changes]
     if len({change.name for change in changes}) < len(changes):
         raise WrongUsage("a file is given to --change twice: each is a variant of its own")

@@ -378,6 +378,7 @@ class _Names:
 
 
 def _refusal_level(error: ApiError) -> int:
-    """A terminating namespace refuses events as a matter of course."""
-    expected = isinstance(error, AlreadyExists) or is_namespace_terminating(error)
+    """A namespace that goes, or is gone, refuses events as a matter of course."""
+    is_gone = isinstance(error, NotFound) and error.details["kind"] == builtin.NAMESPACES.plural
+    expected = isinstance(error, AlreadyExists) or is_gone or is_namespace_terminating(error)
     return logging.DEBUG if expected else logging.WARNING

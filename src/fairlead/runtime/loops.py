@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import selectors
 from collections.abc import Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextvars import Context
 from typing import Any, Final, TypeVar, TypeVarTuple, Unpack
 
@@ -42,21 +42,25 @@ class _Jumping(selectors.BaseSelector):
         self.elapsed = 0.0
         #: Resolved when nothing is left to do, before the clock moves.
         self.idle: list[asyncio.Future[None]] = []
+        #: Resolved when there is nobody of those either.
+        self.last: list[asyncio.Future[None]] = []
+        #: Resolved when the clock has moved.
+        self.moved: list[asyncio.Future[None]] = []
+        #: How many threads work for tasks of the loop: the clock waits for them.
+        self.threads = 0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout == 0 and len(self._real.get_map()) == 1:
             return []  # callbacks are ready, and only the loop's own pipe is registered: it can wait
-        if ready := self._real.select(0):
+        if ready := self._real.select(None if self.threads and timeout != 0 else 0):
             return ready
-        if self.idle and timeout != 0:
-            for waiter in self.idle:
-                if not waiter.done():
-                    waiter.set_result(None)
-            self.idle.clear()
+        if (waiting := self.idle or self.last) and timeout != 0:
+            _resolve(waiting)
             return []
         if timeout is None:
             raise Stalled("all tasks wait for something that no timer will bring")
         self.elapsed += max(timeout, 0.0)
+        _resolve(self.moved)
         return []
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
@@ -73,6 +77,13 @@ class _Jumping(selectors.BaseSelector):
 
     def close(self) -> None:
         self._real.close()
+
+
+def _resolve(waiters: list[asyncio.Future[None]]) -> None:
+    for waiter in waiters:
+        if not waiter.done():
+            waiter.set_result(None)
+    waiters.clear()
 
 
 class _Moment(float):
@@ -97,6 +108,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         super().__init__(self._jumping)
         self._clock_resolution = _DUE_SECONDS
         self.epoch = epoch
+        #: How many clusters there are on it.
+        self.clusters = 0
         self._timers = 0  # that were ever set
 
     def run_forever(self) -> None:
@@ -113,11 +126,37 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         moment.number = self._timers = self._timers + 1
         return super().call_at(moment, callback, *args, context=context)
 
-    async def settled(self) -> None:
-        """Return when everything is done that is done without time passing."""
+    async def settled(self, *, last: bool = False) -> None:
+        """Return when everything is done that is done without time passing; `last`: also by others who wait for it."""
+        await self._among(self._jumping.last if last else self._jumping.idle)
+
+    async def moved(self) -> None:
+        """Return when time has passed: at the next timer, whosever it is."""
+        await self._among(self._jumping.moved)
+
+    async def _among(self, waiters: list[asyncio.Future[None]]) -> None:
         waiter: asyncio.Future[None] = self.create_future()
-        self._jumping.idle.append(waiter)
+        waiters.append(waiter)
         await waiter
+
+    def run_in_executor(
+        self, executor: Executor | None, function: Callable[[Unpack[Ts]], T], *args: *Ts
+    ) -> asyncio.Future[T]:
+        """What a thread does takes no virtual time, as what tasks do."""
+        working = super().run_in_executor(executor, function, *args)
+        self._jumping.threads += 1
+        working.add_done_callback(self._thread_done)
+        return working
+
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - asyncio's name
+        self._jumping.threads += 1
+        try:
+            await super().shutdown_default_executor()
+        finally:
+            self._jumping.threads -= 1
+
+    def _thread_done(self, _working: asyncio.Future[T]) -> None:
+        self._jumping.threads -= 1
 
     def call_later(
         self, delay: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None

@@ -60,6 +60,8 @@ class PodHistory(msgspec.Struct, omit_defaults=True):
     ended: float | None = None
     node: str = ""
     phase: str = ""
+    #: Somebody deleted it before it had ended.
+    deleted: bool = False
     #: Why it waits, or did until it was placed, in the scheduler's last words.
     waits_for: str = ""
     oom_kills: int = 0
@@ -101,7 +103,9 @@ class PodHistories:
         if new is None:
             assert old is not None
             self._kills.forget(old)
-            self._end(self.by_uid.get(old.metadata.uid), moment)
+            if (known := self.by_uid.get(old.metadata.uid)) is not None:
+                known.deleted = known.deleted or known.ended is None
+                self._end(known, moment)
             return
         history = self.by_uid.get(new.metadata.uid)
         if history is None:
@@ -115,6 +119,7 @@ class PodHistories:
         elif history.ended is None:  # a drain takes pods, too, that are over
             self._disrupted(history, old, new, moment)
         self._count_kills(history, self._kills.news(new), moment, is_past=old is None)
+        history.deleted = history.deleted or (new.metadata.is_terminating and history.ended is None)
         if new.is_finished and history.ended is None:
             history.phase = new.status.phase
             self._end(history, moment)
@@ -144,8 +149,8 @@ class PodHistories:
         history.oom_kills += len(killed)
 
     @staticmethod
-    def _end(history: PodHistory | None, moment: float) -> None:
-        if history is not None and history.ended is None:
+    def _end(history: PodHistory, moment: float) -> None:
+        if history.ended is None:
             history.ended = moment
 
     def _disrupted(self, history: PodHistory, old: Pod | None, new: Pod, moment: float) -> None:

@@ -5,15 +5,16 @@ Tests and notebooks say what they mean in a line; `Api` wants the row of a kind,
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Collection
 from typing import Final
 
 from fairlead.api.builtin import CUSTOM_RESOURCE_DEFINITIONS
 from fairlead.api.errors import NotFound
 from fairlead.api.objects import Obj, metadata, name_of
 from fairlead.api.resources import Resource
-from fairlead.api.verbs import Api, DeleteOptions, ListQuery, PatchType, WriteOptions
+from fairlead.api.verbs import Api, DeleteOptions, EventType, ListQuery, PatchType, WatchQuery, WriteOptions
 from fairlead.server.storage.catalogue import Catalogue
+from fairlead.simulation.moments import Duration
 from fairlead.simulation.options import Source, objects_of
 from fairlead.simulation.waiting import Condition, Wanted, wait
 
@@ -49,7 +50,7 @@ class Objects:
             return (await self._api.create(resource, obj, own, options=_CREATE)).obj()
         applied = await self._api.patch(resource, name_of(obj), own, obj, PatchType.APPLY, options=_APPLY)
         if resource == CUSTOM_RESOURCE_DEFINITIONS:
-            return await self._wait(Wanted(resource, name_of(obj), ""), "Established", _ESTABLISHED_SECONDS)
+            return await wait(self._api, Wanted(resource, name_of(obj), ""), "Established", _ESTABLISHED_SECONDS)
         return applied.obj()
 
     async def get(self, what: str, *, namespace: str = DEFAULT_NAMESPACE) -> Obj:
@@ -61,6 +62,20 @@ class Objects:
         """All objects of a kind, or those of a namespace; the selectors are kubectl's (`-l`, `--field-selector`)."""
         query = ListQuery(labels=labels, fields=fields)
         return [item.obj() for item in (await self._api.list(self.resource(kind), namespace, query)).items]
+
+    async def watch(
+        self, kind: str, *, namespace: str = "", labels: str = "", fields: str = ""
+    ) -> AsyncIterator[tuple[str, Obj]]:
+        """What there is, as `ADDED`, then what becomes of it, without end: `ADDED`, `MODIFIED` or `DELETED`,
+        each time with the object.
+        """
+        resource = self.resource(kind)
+        listing = await self._api.list(resource, namespace, ListQuery(labels=labels, fields=fields))
+        for item in listing.items:
+            yield EventType.ADDED, item.obj()
+        query = WatchQuery(labels=labels, fields=fields, resource_version=listing.resource_version)
+        async for event in self._api.watch(resource, namespace, query):
+            yield event.type, event.object.obj()
 
     async def patch(self, what: str, patch: Obj, *, namespace: str = DEFAULT_NAMESPACE, subresource: str = "") -> Obj:
         """Merge that into the object, as `kubectl patch --type merge`."""
@@ -82,15 +97,13 @@ class Objects:
         condition: Condition,
         *,
         namespace: str = DEFAULT_NAMESPACE,
-        timeout: float,  # noqa: ASYNC109 - the name that everybody expects
+        timeout: Duration,  # noqa: ASYNC109 - the name that everybody expects
     ) -> Obj:
         """Return the object once it is so: `Ready`, `Available=False`, `create`, `delete` (which returns an empty one),
-        or a function of the object that becomes true. Raises `TimeoutError`, which tells how things are then.
+        or a function of the object that becomes true; one that finds a field missing is asked again. Raises
+        `TimeoutError`, which tells how things are then.
         """
-        return await self._wait(self._named(what, namespace), condition, timeout)
-
-    async def _wait(self, wanted: Wanted, condition: Condition, seconds: float) -> Obj:
-        return await wait(self._api, wanted, condition, seconds)
+        return await wait(self._api, self._named(what, namespace), condition, timeout)
 
     def resource(self, kind: str) -> Resource:
         """The kind of that name: plural, singular, short, or as manifests spell it; with a group where it has to be."""

@@ -7,8 +7,8 @@ takes time (containers that start, jobs that run) happens while the test lets ti
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from typing import Final, Unpack
 
@@ -39,6 +39,7 @@ class VirtualCluster(Objects):
     def __init__(self, api: UserApi, informers: Informers, loop: VirtualLoop) -> None:
         super().__init__(api, api.registry.catalogue)
         self._loop, self._pods = loop, informers.of(PODS, Pod)
+        self._opener = asyncio.current_task()
 
     @property
     def now(self) -> datetime:
@@ -48,30 +49,54 @@ class VirtualCluster(Objects):
     async def run_for(self, duration: Duration) -> None:
         """Let that much time pass: seconds, `6h`, a timedelta."""
         await asyncio.sleep(seconds_of(duration))
-        await self._loop.settled()
+        await self._settled()
 
-    async def run_until(self, moment: Moment) -> None:
-        """Let time pass until then: `06:00` (the next one, in UTC), RFC 3339, a datetime, seconds since the epoch."""
+    async def run_until(
+        self,
+        moment: Moment | Callable[[], bool],
+        *,
+        timeout: Duration = _PATIENCE_SECONDS,  # noqa: ASYNC109 - the name that everybody expects
+    ) -> None:
+        """Let time pass until then: `06:00` (the next one, in UTC), RFC 3339, a datetime, seconds since the epoch.
+
+        Or until a function is true, which is asked whenever something has happened; if that is not so within
+        `timeout`, it raises TimeoutError.
+        """
+        if callable(moment):
+            await self._run_until_true(moment, seconds_of(timeout))
+            return
         begins, ends = now(), moment_of(moment, now())
         if ends < begins:
             raise ValueError(f"{moment} has passed: it is {self.now.isoformat()}")
         await self.run_for(ends - begins)
 
+    async def _run_until_true(self, is_so: Callable[[], bool], seconds: float) -> None:
+        ends = self._loop.time() + seconds
+        await self._settled()
+        while not is_so():
+            if self._loop.time() >= ends:
+                name = getattr(is_so, "__name__", "the condition")
+                raise TimeoutError(f"{name!r} did not come to be within {seconds:g} s")
+            alarm = self._loop.call_at(ends, lambda: None)  # time goes on, and no further
+            await self._loop.moved()
+            alarm.cancel()
+            await self._settled()
+
     async def apply(self, source: Source, *, namespace: str = DEFAULT_NAMESPACE) -> list[Obj]:
         applied = await super().apply(source, namespace=namespace)
-        await self._loop.settled()
+        await self._settled()
         return applied
 
     async def patch(self, what: str, patch: Obj, *, namespace: str = DEFAULT_NAMESPACE, subresource: str = "") -> Obj:
         patched = await super().patch(what, patch, namespace=namespace, subresource=subresource)
-        await self._loop.settled()
+        await self._settled()
         return patched
 
     async def delete(
         self, what: str, *, namespace: str = DEFAULT_NAMESPACE, grace_period_seconds: int | None = None
     ) -> None:
         await super().delete(what, namespace=namespace, grace_period_seconds=grace_period_seconds)
-        await self._loop.settled()
+        await self._settled()
 
     async def wait_for(
         self,
@@ -79,11 +104,15 @@ class VirtualCluster(Objects):
         condition: Condition,
         *,
         namespace: str = DEFAULT_NAMESPACE,
-        timeout: float = _PATIENCE_SECONDS,  # noqa: ASYNC109 - the name that everybody expects
+        timeout: Duration = _PATIENCE_SECONDS,  # noqa: ASYNC109 - the name that everybody expects
     ) -> Obj:
         found = await super().wait_for(what, condition, namespace=namespace, timeout=timeout)
-        await self._loop.settled()
+        await self._settled()
         return found
+
+    async def _settled(self) -> None:
+        """Whoever opened the cluster goes on when the controllers have done their part that it has in other tasks."""
+        await self._loop.settled(last=asyncio.current_task() is self._opener)
 
     def pods(self, *, namespace: str = "") -> Pods:
         """The pods that there are, of all namespaces or one."""
@@ -112,14 +141,14 @@ async def virtual_cluster(
     loop = asyncio.get_running_loop()
     if not isinstance(loop, VirtualLoop):
         raise RuntimeError(
-            "a virtual cluster needs a loop in virtual time: let the test take the fixture `virtual_cluster`, "
-            "or run its coroutine with fairlead.simulation.run_virtual"
+            "a virtual cluster needs a loop in virtual time: let the test take the fixture `virtual_cluster` and open "
+            "the cluster (an async fixture has another loop), or run a coroutine with fairlead.simulation.run_virtual"
         )
     settings = virtual_settings_of(options)
     begins = moment_of(start, now()) if start is not None else latest_date(settings.imported)
     if begins is not None:
-        loop.epoch = begins - loop.time()
-    with rng.seeded(seed):
+        _begin(loop, begins)
+    with rng.seeded(seed), _counted(loop):
         async with simulation(settings) as (api, informers):
             cluster = VirtualCluster(api, informers, loop)
             await loop.settled()
@@ -128,3 +157,20 @@ async def virtual_cluster(
             except (AssertionError, TimeoutError) as failure:  # of a test: by its end the cluster is gone
                 failure.add_note(await cluster.describe())
                 raise
+
+
+def _begin(loop: VirtualLoop, begins: float) -> None:
+    """Raises ValueError where it is another time for a cluster that runs already: a loop has one clock."""
+    if loop.clusters and begins != now():
+        at, wish = (datetime.fromtimestamp(each, UTC).isoformat() for each in (now(), begins))
+        raise ValueError(f"it is {at} for another cluster of this loop, and this one is to begin at {wish}")
+    loop.epoch = begins - loop.time()
+
+
+@contextmanager
+def _counted(loop: VirtualLoop) -> Iterator[None]:
+    loop.clusters += 1
+    try:
+        yield
+    finally:
+        loop.clusters -= 1

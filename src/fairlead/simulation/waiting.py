@@ -6,7 +6,8 @@ A test that polls is slow or lucky, and one that only says "timed out" is run a 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final, TypeAlias
 
 import msgspec
@@ -16,12 +17,17 @@ from fairlead.api.errors import Gone
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import Api, EventType, ListQuery, WatchQuery
+from fairlead.simulation.moments import Duration, seconds_of
 
 #: `Ready`, `Ready=False`, `create`, `delete`, or what the object is asked.
-Condition: TypeAlias = str | Callable[[Obj], bool]
+Condition: TypeAlias = str | Callable[[Obj], object] | Callable[[Obj], Awaitable[object]]
 
 _CREATE: Final = "create"
 _DELETE: Final = "delete"
+#: As `kubectl wait --for` spells it.
+_PREFIX: Final = "condition="
+#: What a function raises that looks for a field which nobody has written yet: the object has no status at first.
+_NOT_YET: Final = (LookupError, TypeError, AttributeError)
 #: How many of an object's last events are told.
 _MOST_EVENTS: Final = 5
 
@@ -38,31 +44,38 @@ class Wanted(msgspec.Struct, frozen=True):
         return f"{self.resource.kind} {self.name}{place}"
 
 
-async def wait(api: Api, wanted: Wanted, condition: Condition, seconds: float) -> Obj:
-    """The object once it is so, empty once it is gone. Raises TimeoutError after so many seconds of the loop's time."""
+async def wait(api: Api, wanted: Wanted, condition: Condition, timeout: Duration) -> Obj:  # noqa: ASYNC109
+    """The object once it is so, empty once it is gone. Raises TimeoutError after so much of the loop's time."""
+    seconds = seconds_of(timeout)
     last: Obj | None = None
+    missed: Exception | None = None
     try:
         async with asyncio.timeout(seconds):
             async for current in _states(api, wanted):
-                if _is_met(condition, current):
-                    return current or {}
-                last = current
+                last, missed = current, None
+                try:
+                    if await _is_met(condition, current):
+                        return current or {}
+                except _NOT_YET as error:
+                    missed = error
     except TimeoutError:
         pass
     events = await _events(api, wanted)
-    raise TimeoutError(_in_vain(wanted, condition, seconds, last, events))
+    raise TimeoutError(_in_vain(wanted, condition, seconds, last, missed, events)) from missed
 
 
-def _is_met(condition: Condition, obj: Obj | None) -> bool:
+async def _is_met(condition: Condition, obj: Obj | None) -> bool:
     if condition == _DELETE:
         return obj is None
     if obj is None:
         return False
     if callable(condition):
-        return condition(obj)
-    type_, _, status = condition.partition("=")
+        answer = condition(obj)
+        return bool(await answer if inspect.isawaitable(answer) else answer)
+    type_, _, status = condition.removeprefix(_PREFIX).lower().partition("=")
     return condition == _CREATE or any(
-        each.get("type") == type_ and each.get("status") == (status or "True") for each in _conditions(obj)
+        str(each.get("type")).lower() == type_ and str(each.get("status")).lower() == (status or "true")
+        for each in _conditions(obj)
     )
 
 
@@ -86,9 +99,18 @@ async def _events(api: Api, wanted: Wanted) -> list[Obj]:
     return found[-_MOST_EVENTS:]
 
 
-def _in_vain(wanted: Wanted, condition: Condition, seconds: float, last: Obj | None, events: list[Obj]) -> str:
+def _in_vain(
+    wanted: Wanted,
+    condition: Condition,
+    seconds: float,
+    last: Obj | None,
+    missed: Exception | None,
+    events: list[Obj],
+) -> str:
     wish = getattr(condition, "__name__", "the condition") if callable(condition) else condition
     lines = [f"{wanted}: {wish!r} did not come to be within {seconds:g} s"]
+    if missed is not None:
+        lines.append(f"asked about the object as it is, it raised {missed!r}")
     if last is None:
         lines.append("there is no such object")
     else:

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from fairlead.sim.durations import span
 from fairlead.sim.histories import PodHistory
-from fairlead.study.comparison import in_words, missing, worse
+from fairlead.study.comparison import in_words, lost, missing, worse
 from fairlead.study.outcome import Outcome
 from fairlead.study.records import Run
-from fairlead.study.tables import clock, fewer_pods, not_evicted
+from fairlead.study.tables import clock, fewer_pods, gone_since, not_evicted
 
 
 class NotInRun(ValueError):
@@ -68,6 +68,9 @@ def _of_workload(run: Run, outcome: Outcome, key: str) -> Iterator[str]:
     for (namespace, workload), text in fewer.items():
         if key == f"{namespace}/{workload.rpartition('/')[2]}":
             yield f"{outcome.name}: {text}"
+    for gone in lost(run.before, outcome):
+        if key == f"{gone.namespace}/{gone.workload.rpartition('/')[2]}":
+            yield f"{outcome.name}: {gone_since(gone, outcome)}"
     for short in outcome.shortfalls:
         if key == f"{short.namespace}/{short.owner.rpartition('/')[2]}":
             yield f"{outcome.name}: {short.namespace}/{short.owner} could not create pods: {short.message}"

@@ -19,8 +19,8 @@ from fairlead.study.outcome import AT_ONCE_SECONDS, Outcome, StepDone
 _LONGER_SECONDS: Final = AT_ONCE_SECONDS
 #: A replacement follows the end of the pod before it within this.
 _SOON_SECONDS: Final = 60.0
-#: What is done to pods because of something that was done with their node.
-_WITH_NODE: Final = frozenset({DRAINED, LOST})
+#: What is done to pods because of something that was done with their node, and how steps that do it begin.
+_WITH_NODE: Final = {DRAINED: ("drain ",), LOST: ("remove node ", "fail node ")}
 #: So many preemptions after one another are followed back.
 _LONGEST_CHAIN: Final = 5
 
@@ -102,6 +102,27 @@ def missing(before: Outcome, after: Outcome) -> list[Missing]:
     return sorted(found, key=lambda it: (it.pods - it.pods_before, it.namespace, it.workload))
 
 
+class Lost(msgspec.Struct, omit_defaults=True):
+    """A workload of which nothing is there any more: it, or all of its namespace, was deleted, or scaled to nothing."""
+
+    namespace: str
+    workload: str
+    pods: int
+    since: float  # seconds since the epoch
+    causes: list[str] = []
+
+
+def lost(before: Outcome, after: Outcome) -> list[Lost]:
+    """The workloads that are gone, and were not before."""
+    known = {(it.namespace, it.workload) for it in before.gone}
+    chains = _Chains(after)
+    return [
+        Lost(it.namespace, it.workload, it.pods, it.at, chains.of_moment(it.at))
+        for it in after.gone
+        if (it.namespace, it.workload) not in known
+    ]
+
+
 #: How workloads are called whose pods end by themselves.
 _RUN_ONCE: Final = ("CronJob/", SINGLE_JOBS)
 #: How the cause begins that is a step of the change.
@@ -172,6 +193,10 @@ class _Chains:
         self._named = {pod.pod: pod for pod in outcome.pods}  # the last of each name
         self._replaced = _replaced(outcome.pods)
 
+    def of_moment(self, at: float) -> list[str]:
+        """The step before it."""
+        return self._with_step([], at)
+
     def of_wait(self, pod: PodHistory) -> list[str]:
         """What led to it that the pod has to look for a node, the first cause first."""
         replaced = self._replaced.get(pod.uid)
@@ -197,22 +222,19 @@ class _Chains:
             disruption, node = replaced.lost, replaced.node
             first = min(first, disruption.at)
             found.insert(0, f"{preemptor.pod} replaces {replaced.pod}, {in_words(disruption)}")
-        return self._with_step(found, first, node if disruption.kind in _WITH_NODE else "")
+        return self._with_step(found, first, node, disruption.kind)
 
-    def _with_step(self, found: list[str], at: float, node: str = "") -> list[str]:
-        step = self._step(at, node)
+    def _with_step(self, found: list[str], at: float, node: str = "", kind: str = "") -> list[str]:
+        step = self._step(at, node, kind)
         return found if step is None else [f"{_AFTER}{step.text}", *found]
 
-    def _step(self, at: float, node: str) -> StepDone | None:
-        """The last one by then about that node, else the last one."""
-        last = None
-        for step in reversed(self._steps):
-            if step.at > at:
-                continue
-            if not node or step.text.endswith(f" {node}"):
-                return step
-            last = last or step
-        return last
+    def _step(self, at: float, node: str, kind: str) -> StepDone | None:
+        """The last one by then that does that to the pods of the node, else about the node, else the last one."""
+        by_then = [step for step in reversed(self._steps) if step.at <= at]
+        verbs = _WITH_NODE.get(kind)
+        about = [step for step in by_then if verbs and step.text.endswith(f" {node}")]
+        doing = [step for step in about if verbs and step.text.startswith(verbs)]
+        return next(iter([*doing, *about, *by_then]), None)
 
 
 class _Replaced(NamedTuple):

@@ -13,7 +13,7 @@ import msgspec
 from fairlead.api.objects import Obj
 from fairlead.runtime.clock import timestamp
 from fairlead.sim.histories import Disruption, PodHistory
-from fairlead.study.comparison import Hurt, missing, worse
+from fairlead.study.comparison import Hurt, lost, missing, worse
 from fairlead.study.figures import FIGURES, WHOLE
 from fairlead.study.outcome import Outcome
 from fairlead.study.records import Run
@@ -62,6 +62,7 @@ def run_document(run: Run, verdicts: Sequence[Verdict] = ()) -> Obj:
             _outcome(variant)
             | {"worse": [_hurt(hurt) for hurt in worse(run.before, variant)]}
             | {"missing": msgspec.to_builtins(missing(run.before, variant))}
+            | {"gone": msgspec.to_builtins(lost(run.before, variant))}
             for variant in run.variants
         ],
     }

@@ -95,6 +95,7 @@ OF_PODS: Final[Mapping[str, Figure]] = {
     "refusedByNode": _disrupted(REFUSED_BY_NODE),
     "refusedByQuota": _quota_refusals,
     "notEvicted": lambda outcome, scope: sum(scope.has(held.namespace, held.priority) for held in outcome.held_up),
+    "gone": lambda outcome, scope: sum(it.pods for it in outcome.gone if scope.namespace in ("", it.namespace)),
     "oomKilled": lambda outcome, scope: sum(pod.oom_kills for pod in scope.pods(outcome)),
 }
 #: Figures of the whole cluster.
@@ -108,7 +109,7 @@ OF_CLUSTER: Final[Mapping[str, Figure]] = {
 }
 FIGURES: Final[Mapping[str, Figure]] = {**OF_PODS, **OF_CLUSTER}
 #: Those that are known of namespaces, and not of priorities.
-OF_NAMESPACES: Final = frozenset({"refusedByQuota"})
+OF_NAMESPACES: Final = frozenset({"refusedByQuota", "gone"})
 #: Those that are durations, and are written as such.
 DURATIONS: Final = frozenset({"longestWait", "p95Wait", "medianWait", "throttledSeconds"})
 #: Those that are parts of a whole.

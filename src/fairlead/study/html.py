@@ -12,7 +12,7 @@ from html import escape
 from typing import Any, Final
 from uuid import NAMESPACE_OID, uuid5
 
-from fairlead.study.comparison import grouped, missing, worse
+from fairlead.study.comparison import grouped, lost, missing, worse
 from fairlead.study.outcome import Outcome, quantile
 from fairlead.study.records import Run
 from fairlead.study.rules import Verdict
@@ -23,7 +23,9 @@ from fairlead.study.tables import (
     extended_resources,
     fate,
     fewer_pods,
+    gone_since,
     headline,
+    of_whom,
     quotas,
     rows_of,
     unfinished,
@@ -125,7 +127,8 @@ def _hurt(run: Run, variant: Outcome) -> str:
         causes = "".join(f'<br><span class="soft">{escape(cause)}</span>' for cause in pod.causes)
         items.append(f"<li><b>{escape(pod.pod)}</b>{escape(more)}: {escape(fate(pod, variant))}{causes}</li>")
     fewer = missing(run.before, variant)
-    nobody = "no pod fares worse" + (", of those that came" if fewer else "")
+    absent = lost(run.before, variant)
+    nobody = "no pod fares worse" + of_whom(fewer, absent)
     head = f"{counted(len(hurt), 'pod')} fare{'s' if len(hurt) == 1 else ''} worse" if hurt else nobody
     listed = f"<ol>{''.join(items)}</ol>" if items else ""
     rest = len(hurt) - sum(len(group.pods) for group in groups)
@@ -139,6 +142,7 @@ def _hurt(run: Run, variant: Outcome) -> str:
         f"<h2>{escape(variant.name)}: {head}</h2>{_list('What changed', shown_steps)}"
         f"{_list('Not done at the end', unfinished(variant))}"
         f"{'<h3>Who fares worse</h3>' if listed else ''}{listed}{more}{_waiting(run.before, variant)}"
+        f"{_list('Not there any more', (gone_since(it, variant) for it in absent[:LISTED]))}"
         f"{_list('Fewer pods came than before', map(fewer_pods, fewer[:LISTED]))}"
         f"{_list('Quotas that refuse', quotas(variant))}"
     )

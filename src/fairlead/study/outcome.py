@@ -20,6 +20,8 @@ from fairlead.study.changes.changed_cluster import HeldUp
 _PREEMPTED_BY: Final = re.compile(r"Preempted by pod \S+ on node \S+")
 #: A pod that was placed within this much of its creation has waited for nothing.
 AT_ONCE_SECONDS: Final = 1.0
+#: The pods of a workload that is deleted go within this much.
+_TOGETHER_SECONDS: Final = 60.0
 
 
 class Waits(msgspec.Struct):
@@ -72,6 +74,16 @@ class Came(msgspec.Struct):
     pods: int
 
 
+class Gone(msgspec.Struct):
+    """A workload, or a pod that nobody makes, whose pods were deleted while they were there, until none was left."""
+
+    namespace: str
+    workload: str
+    #: That were deleted together with the last one.
+    pods: int
+    at: float  # seconds since the epoch
+
+
 class Fairness(msgspec.Struct):
     """A namespace's part of the cluster (its dominant share), on average over the run and in equal parts of it."""
 
@@ -107,6 +119,7 @@ class Outcome(msgspec.Struct):
     quotas: list[QuotaState] = []
     shortfalls: list[Shortfall] = []
     came: list[Came] = []
+    gone: list[Gone] = []
     steps: list[StepDone] = []
     #: Pods that a drain could not evict, and that are still there at the end.
     held_up: list[HeldUp] = []
@@ -202,6 +215,23 @@ def came(pods: Iterable[PodHistory]) -> list[Came]:
         (pod.namespace, pod.workload) for pod in pods if pod.workload and not pod.disruptions and pod.phase != "Failed"
     )
     return [Came(*key, count) for key, count in sorted(counts.items())]
+
+
+def gone(pods: Iterable[PodHistory]) -> list[Gone]:
+    """Not of pods that ended by themselves, nor of those that were driven away: of these the pods are told."""
+    there: set[tuple[str, str]] = set()
+    ends: dict[tuple[str, str], list[float]] = {}
+    for pod in pods:
+        key = (pod.namespace, pod.workload or f"Pod/{pod.pod.partition('/')[2]}")
+        if pod.ended is None:
+            there.add(key)
+        elif pod.deleted and not pod.disruptions:
+            ends.setdefault(key, []).append(pod.ended)
+    return [
+        Gone(*key, sum(max(moments) - moment <= _TOGETHER_SECONDS for moment in moments), max(moments))
+        for key, moments in sorted(ends.items())
+        if key not in there
+    ]
 
 
 def shortfalls(attribution: Attribution) -> list[Shortfall]:

@@ -12,7 +12,7 @@ expect:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,6 +29,8 @@ _BOUNDS: Final = ("atMost", "atLeast", "notMoreThanBefore")
 #: So much of what is no number is shown.
 _MOST_SHOWN: Final = 60
 _WORDS: Final = ("name", "of", "variant")
+#: The name of what all variants are compared with.
+UNCHANGED: Final = "before"
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -136,20 +138,34 @@ def _number(word: str, value: Any) -> float:
     return found
 
 
+def check(rules: Sequence[Rule], variants: Sequence[str], namespaces: Collection[str] | None) -> None:
+    """Raises ChangeError for a rule of which it is known before the run that it cannot be judged. `variants` has the
+    names of the changed ones; `namespaces` those in which pods may be, if that is known.
+    """
+    for rule in rules:
+        _check_variant(rule, variants or [UNCHANGED])
+        if rule.not_more_than_before and not variants:
+            raise ChangeError(rule.origin, "notMoreThanBefore takes a change to compare with")
+        if namespaces is not None and rule.scope.namespace and rule.scope.namespace not in namespaces:
+            raise ChangeError(rule.origin, f"no pod is in namespace {rule.scope.namespace!r}")
+
+
+def _check_variant(rule: Rule, variants: Sequence[str]) -> None:
+    if rule.variant and rule.variant not in variants:
+        raise ChangeError(rule.origin, f"there is no variant {rule.variant!r}: there are {', '.join(variants)}")
+
+
 def judge(rules: Sequence[Rule], outcomes: Sequence[Outcome]) -> list[Verdict]:
     """Of every variant but the first, or of the first where it is the only one. Raises ChangeError for a rule that
-    cannot be judged.
+    cannot be judged, as turned out by now.
     """
     before, variants = outcomes[0], outcomes[1:] or outcomes
     names = [outcome.name for outcome in variants]
     found = []
     for rule in rules:
-        if rule.variant and rule.variant not in names:
-            raise ChangeError(rule.origin, f"there is no variant {rule.variant!r}: there are {', '.join(names)}")
+        _check_variant(rule, names)
         if not any(rule.scope.waits(outcome) for outcome in outcomes) and not rule.scope.is_whole:
             raise ChangeError(rule.origin, _about_nobody(rule.scope, outcomes))
-        if rule.not_more_than_before and len(outcomes) == 1:
-            raise ChangeError(rule.origin, "notMoreThanBefore takes a change to compare with")
         if rule.figure == "cost" and any(outcome.cost is None for outcome in variants):
             raise ChangeError(rule.origin, "no node has a price, so there is no cost")
         found += [_judged(rule, before, variant) for variant in variants if rule.variant in ("", variant.name)]

@@ -123,6 +123,7 @@ class _Watching:
             quotas=outcome.quota_states(quotas, self.attribution),
             shortfalls=outcome.shortfalls(self.attribution),
             came=outcome.came(pods),
+            gone=outcome.gone(pods),
             steps=self.steps,
             held_up=self.cluster.held_up,
             node_hours=self.costs.node_hours(end),

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from fairlead.sim.durations import span
 from fairlead.sim.histories import PREEMPTED
 from fairlead.study.changes.changed_cluster import HeldUp
-from fairlead.study.comparison import Hurt, Missing, grouped, missing, worse
+from fairlead.study.comparison import Hurt, Lost, Missing, grouped, lost, missing, worse
 from fairlead.study.figures import FIGURES, WHOLE
 from fairlead.study.outcome import Outcome, Waits
 from fairlead.study.records import Run
@@ -52,9 +52,9 @@ def comparison_text(run: Run, kept_as: str = "") -> str:
     lines = [headline(run), _table(run), ""]
     for variant in variants:
         title = f" under {variant.name}" if len(variants) > 1 else ""
-        hurt, fewer = worse(before, variant), missing(before, variant)
-        lines += [*_unfinished(variant, title), *_worse(hurt, title, variant, is_all=not fewer)]
-        lines += _missing(fewer, title)
+        hurt, fewer, absent = worse(before, variant), missing(before, variant), lost(before, variant)
+        lines += [*_unfinished(variant, title), *_worse(hurt, title, variant, of_whom(fewer, absent))]
+        lines += [*_lost(absent, title, variant), *_missing(fewer, title)]
         lines += [*_quotas(variant, title, fewer), *_waits(before, variant, title)]
         lines += _shares(before, variant, title)
         if hurt:
@@ -161,9 +161,9 @@ _NOTES: Final[dict[str, Callable[[Outcome], str]]] = {
 }
 
 
-def _worse(hurt: Sequence[Hurt], title: str, variant: Outcome, *, is_all: bool) -> list[str]:
+def _worse(hurt: Sequence[Hurt], title: str, variant: Outcome, of_whom: str) -> list[str]:
     if not hurt:
-        return [f"No pod fares worse{title}{'' if is_all else ', of those that came'}.", ""]
+        return [f"No pod fares worse{title}{of_whom}.", ""]
     lines = [f"{counted(len(hurt), 'pod')} fare{'s' if len(hurt) == 1 else ''} worse{title}:"]
     groups = grouped(hurt)
     for group in groups[:LISTED]:
@@ -174,6 +174,13 @@ def _worse(hurt: Sequence[Hurt], title: str, variant: Outcome, *, is_all: bool) 
     if rest := sum(len(group.pods) for group in groups[LISTED:]):
         lines.append(f"  and {rest:,} more (all of them with -o json)")
     return [*lines, ""]
+
+
+def of_whom(fewer: Sequence[Missing], absent: Sequence[Lost]) -> str:
+    """Of which pods it is said that none fares worse, where there are fewer of them."""
+    if absent:
+        return ", of those that came and are still there"
+    return ", of those that came" if fewer else ""
 
 
 def _unfinished(variant: Outcome, title: str) -> list[str]:
@@ -203,6 +210,20 @@ def fate(pod: Hurt, variant: Outcome) -> str:
         reason = f": {pod.reason}" if pod.reason else ""
         return f"waited {span(pod.waited)}{before}, from {since} on{reason}"
     return f"{since} {pod.reason}"
+
+
+def _lost(absent: Sequence[Lost], title: str, variant: Outcome) -> list[str]:
+    if not absent:
+        return []
+    lines = [f"Not there any more{title}:", *(f"  {gone_since(it, variant)}" for it in absent[:LISTED])]
+    if (more := len(absent) - LISTED) > 0:
+        lines.append(f"  and {counted(more, 'workload')} more (all of them with -o json)")
+    return [*lines, ""]
+
+
+def gone_since(it: Lost, variant: Outcome) -> str:
+    causes = "".join(f", {cause}" for cause in it.causes)
+    return f"{it.namespace}/{it.workload}  {counted(it.pods, 'pod')} gone since {clock(it.since, variant)}{causes}"
 
 
 def _missing(fewer: Sequence[Missing], title: str) -> list[str]:

@@ -14,6 +14,10 @@ from fairlead.compose import Cluster, Settings, cluster
 T = TypeVar("T")
 
 
+class ClusterStopped(RuntimeError):
+    """The cluster was asked for something when it was gone."""
+
+
 class BackgroundCluster:
     """Runs from `start` to `stop`. Nobody but its thread touches what is in it; `call` is the way in."""
 
@@ -43,8 +47,18 @@ class BackgroundCluster:
             raise self._failure
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do that in the cluster's thread, and wait for it."""
+        """Do that in the cluster's thread, and wait for it. Raises ClusterStopped when there is none any more."""
+        try:
+            self.check()
+        except ClusterStopped:
+            work.close()
+            raise
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def check(self) -> None:
+        """Raises ClusterStopped when the cluster is gone."""
+        if not self._thread.is_alive():
+            raise ClusterStopped("this cluster has been stopped: whoever asks it does so in its block, or in its test")
 
     def _run(self) -> None:
         try:

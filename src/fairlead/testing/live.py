@@ -6,16 +6,22 @@ words, which need no client library.
 
 from __future__ import annotations
 
+import asyncio
+import functools
+import inspect
+import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Final, Unpack
 
 from fairlead.api.objects import Obj
 from fairlead.compose import Settings
 from fairlead.simulation.aftermath import aftermath
+from fairlead.simulation.moments import Duration
 from fairlead.simulation.objects import DEFAULT_NAMESPACE, Objects
 from fairlead.simulation.options import ClusterOptions, Source, settings_of
 from fairlead.simulation.waiting import Condition
@@ -23,6 +29,10 @@ from fairlead.testing.background import BackgroundCluster
 
 #: How long a test waits for something, unless it says how long.
 WAIT_SECONDS = 10.0
+#: Where clients look for a kubeconfig. The packages of Kubernetes' own read it once, when they are imported.
+_KUBECONFIG: Final = "KUBECONFIG"
+_KEPT_IN: Final = ("kubernetes.config.kube_config", "kubernetes_asyncio.config.kube_config")
+_KEPT_AS: Final = "KUBE_CONFIG_DEFAULT_LOCATION"
 #: How long kubectl may take.
 _KUBECTL_SECONDS = 60.0
 
@@ -51,8 +61,21 @@ class Cluster:
 
     # -- clients
 
+    @contextmanager
+    def as_default(self) -> Iterator[None]:
+        """While the block runs, clients that look for a cluster by themselves find this one: those of this process
+        (`kubernetes.config.load_kube_config()`, kopf in a thread) and those of processes that it starts.
+        """
+        with ExitStack() as undoing:
+            undoing.enter_context(_replaced(os.environ, _KUBECONFIG, str(self.kubeconfig)))
+            for name in _KEPT_IN:
+                if (module := sys.modules.get(name)) is not None:
+                    undoing.enter_context(_replaced(vars(module), _KEPT_AS, str(self.kubeconfig)))
+            yield
+
     def client(self) -> Any:
         """An `ApiClient` of the package `kubernetes`, as in `CoreV1Api(cluster.client())`; closed with the cluster."""
+        self._background.check()
         try:
             from kubernetes import config
         except ImportError:
@@ -66,6 +89,7 @@ class Cluster:
 
     def kubectl(self, *arguments: str, stdin: str = "") -> str:
         """What `kubectl ARGUMENTS` writes. Raises KubectlFailed if it fails, ClientMissing if there is none on PATH."""
+        self._background.check()
         program = shutil.which("kubectl")
         if program is None:
             raise ClientMissing("kubectl() needs a kubectl on PATH, and there is none")
@@ -107,16 +131,43 @@ class Cluster:
         condition: Condition,
         *,
         namespace: str = DEFAULT_NAMESPACE,
-        timeout: float = WAIT_SECONDS,
+        timeout: Duration = WAIT_SECONDS,
     ) -> Obj:
         """Return the object once it is so: `Ready`, `Available=False`, `create`, `delete` (which returns an empty one),
-        or a function of the object that becomes true. Raises TimeoutError, which tells how things are then.
+        or a function of the object that becomes true; one that finds a field missing is asked again, and it may ask
+        the cluster. Raises TimeoutError, which tells how things are then.
         """
-        return self._background.call(self._objects.wait_for(what, condition, namespace=namespace, timeout=timeout))
+        asked = _beside(condition) if callable(condition) else condition
+        return self._background.call(self._objects.wait_for(what, asked, namespace=namespace, timeout=timeout))
 
     def describe(self) -> str:
         """Pods, those in trouble first, and the last events, in a few lines; pytest shows them where a test fails."""
         return self._background.call(aftermath(self._api))
+
+
+@contextmanager
+def _replaced(of: MutableMapping[str, Any], name: str, value: str) -> Iterator[None]:
+    before = of.get(name)
+    of[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del of[name]
+        else:
+            of[name] = before
+
+
+def _beside(condition: Callable[[Obj], object]) -> Condition:
+    """The same in a thread: in the cluster's own it would hold up what it asks the cluster for."""
+    if inspect.iscoroutinefunction(condition):
+        raise TypeError(f"{condition.__name__} is a coroutine function, and the cluster runs on another loop than it")
+
+    @functools.wraps(condition)
+    async def ask(obj: Obj) -> object:
+        return await asyncio.to_thread(condition, obj)
+
+    return ask
 
 
 def cluster(**options: Unpack[ClusterOptions]) -> AbstractContextManager[Cluster]:

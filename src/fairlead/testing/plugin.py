@@ -29,7 +29,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
         f"{_MARKER}(nodes=3, node_cpu='4', arbitrator=False, ...): what the cluster of `fairlead_cluster` is to be "
-        "like; the options are those of fairlead.testing.cluster",
+        "like, and those of `virtual_cluster`; the options are those of fairlead.testing.cluster",
     )
 
 
@@ -38,13 +38,8 @@ def fairlead_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """A fresh Kubernetes cluster with simulated nodes; @pytest.mark.fairlead(nodes=5) says what it is like."""
     from fairlead.testing.live import cluster
 
-    options: dict[str, Any] = {}
-    for marker in reversed([*request.node.iter_markers(_MARKER)]):  # those nearer to the test count more
-        if marker.args:
-            pytest.fail(f"the marker {_MARKER} takes options by name, as in nodes=5", pytrace=False)
-        options |= marker.kwargs
     try:
-        running = cluster(**options)
+        running = cluster(**_marked(request))
     except (TypeError, ValueError, OSError) as error:
         pytest.fail(f"the marker {_MARKER}: {error}", pytrace=False)
     with running as found:
@@ -61,13 +56,23 @@ def fairlead_clusters() -> Iterator[Callable[..., Cluster]]:
 
 
 @pytest.fixture(name=_VIRTUAL)
-def _virtual_cluster() -> Callable[..., AbstractAsyncContextManager[VirtualCluster]]:
+def _virtual_cluster(request: pytest.FixtureRequest) -> Callable[..., AbstractAsyncContextManager[VirtualCluster]]:
     """Makes clusters in virtual time: `async with virtual_cluster(nodes=20) as c:`. An async test that takes this
-    fixture runs in virtual time itself.
+    fixture runs in virtual time itself. Options that it is not given are those of @pytest.mark.fairlead.
     """
     from fairlead.simulation.virtual import virtual_cluster
 
-    return virtual_cluster
+    return functools.partial(virtual_cluster, **_marked(request))
+
+
+def _marked(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """The options that markers name."""
+    options: dict[str, Any] = {}
+    for marker in reversed([*request.node.iter_markers(_MARKER)]):  # those nearer to the test count more
+        if marker.args:
+            pytest.fail(f"the marker {_MARKER} takes options by name, as in nodes=5", pytrace=False)
+        options |= marker.kwargs
+    return options
 
 
 @pytest.hookimpl(wrapper=True)

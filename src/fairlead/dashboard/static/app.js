@@ -93,10 +93,8 @@ function listen() {
     if (batch.shares) shares.push(batch);
     if (shares.length > MOST_SHARES) shares.splice(0, MOST_SHARES / 2);
     history.record(batch);
-    if (batch.isWhole) {
-      history.settle(batch.at);
-      isWhole = true;
-    }
+    if (batch.isWhole) history.settle(batch.at);
+    isWhole ||= batch.isWhole || !page.about.isLive; // of a run the first batch has all nodes
     ahead = batch.at - Date.now() / 1000;
     if (batch.isWhole) second();
     plan();
@@ -166,9 +164,9 @@ function draw(now) {
   const meant = filter(page.filterText);
   if (dirty.size) {
     tiles.draw(dirty, { cluster: history.shown, dimension: DIMENSIONS[page.dimension], colours, filter: meant });
-    dirty.clear();
-    place("none").textContent = tiles.isEmpty ? emptiness(meant) : "";
   }
+  if (dirty.size || (isWhole && !history.shown.nodes.size)) place("none").textContent = tiles.isEmpty ? emptiness(meant) : "";
+  dirty.clear();
   if (now - panelsAt < PANELS_MILLISECONDS) {
     later ??= setTimeout(() => ((later = null), plan()), PANELS_MILLISECONDS);
     return;
@@ -191,7 +189,9 @@ function draw(now) {
 
 function emptiness(meant) {
   if (!meant.isEmpty) return "No node, and no pod on one, that the filter means.";
-  return page.about.isLive ? "There are no nodes." : "None of these pods was on a node.";
+  if (page.about.isLive) return "There are no nodes.";
+  if (history.latest.pods.size) return "None of these pods was on a node.";
+  return "Nothing happened to any pod: none waited, and none was driven away or killed.";
 }
 
 function sharesAt(at) {

@@ -10,7 +10,7 @@ from fairlead.api.errors import ApiError
 from fairlead.api.objects import Obj
 from fairlead.api.verbs import PatchType
 from fairlead.node.configuration.decode import decode
-from fairlead.server.registry.patching import DecodedPatch, decode_patch
+from fairlead.server.registry.patching import decode_patch
 from fairlead.study.changes.changed_cluster import ChangedCluster
 from fairlead.study.changes.nodes import tell_kubelet
 from fairlead.study.changes.settings import set_value, split
@@ -51,6 +51,7 @@ class Apply(Action):
 class Patch(Action):
     kind: str
     name: str
+    #: As the file has it, then as the API takes it.
     patch: Any
     namespace: str = "default"
     api_version: str = ""
@@ -64,19 +65,16 @@ class Patch(Action):
         if self.type.upper() not in PatchType.__members__ or self.type.upper() == "APPLY":
             raise ValueError(f"type: {self.type!r} is no patch: write merge, strategic or json")
         try:
-            problems = self._decoded().strict_errors
+            decoded = decode_patch(msgspec.json.encode(self.patch), PatchType[self.type.upper()], "Strict")
         except ApiError as error:
             raise ValueError(str(error)) from None
-        if problems:
-            raise ValueError("; ".join(problems))
-
-    def _decoded(self) -> DecodedPatch:
-        return decode_patch(msgspec.json.encode(self.patch), PatchType[self.type.upper()], "Strict")
+        if decoded.strict_errors:
+            raise ValueError("; ".join(decoded.strict_errors))
+        msgspec.structs.force_setattr(self, "patch", decoded.body)
 
     async def run(self, cluster: ChangedCluster) -> None:
         kind = cluster.kind(self.kind, self.api_version)
-        patch = self._decoded().body
-        await cluster.patch(kind, self.name, self.namespace, patch, PatchType[self.type.upper()])
+        await cluster.patch(kind, self.name, self.namespace, self.patch, PatchType[self.type.upper()])
 
 
 class Delete(Action):
