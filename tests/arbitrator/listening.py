@@ -44,6 +44,20 @@ class Client:
             return response.status, answer
 
 
+#: What the key of an authority is for: clients on Python 3.13 and newer want it said.
+_SIGNING = x509.KeyUsage(
+    digital_signature=True,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=True,
+    encipher_only=False,
+    decipher_only=False,
+)
+
+
 @asynccontextmanager
 async def listening(
     state: ListenerState | None = None,
@@ -76,7 +90,7 @@ class Authority:
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = _name("authority")
         builder = self._begin("authority", self._key).add_extension(x509.BasicConstraints(True, 0), critical=True)
-        self.certificate = self._write("ca.crt", builder)
+        self.certificate = self._write("ca.crt", builder.add_extension(_SIGNING, critical=True))
 
     def issue(self, name: str) -> tuple[Path, Path]:
         """The files of a certificate, and of its key."""

@@ -21,27 +21,28 @@ MOST_ADOPTED: Final = 1000
 def tls_of(access: Access) -> ssl.SSLContext:
     """Trust the cluster's own authority, and show the client certificate if there is one."""
     try:
-        context = ssl.create_default_context(cadata=access.ca.decode() if access.ca else None)
+        context = trusting(access.ca or b"")
         if access.insecure:
             context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         if access.client_certificate and access.client_key:
             show(context, access.client_certificate, access.client_key)
-    except (ssl.SSLError, UnicodeDecodeError) as error:
+    except (ssl.SSLError, ValueError) as error:
         raise ValueError(f"the certificates of the kubeconfig cannot be used: {error}") from None
     return context
 
 
 def trusting(authorities: bytes) -> ssl.SSLContext:
     """Trust these authorities (PEM), or those of the system if there are none, as Go does. ValueError: it is no PEM."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # create_default_context is stricter than Go, since Python 3.13
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.hostname_checks_common_name = False
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # Go trusts any certificate of a bundle, no roots alone
-    if not authorities.strip():
+    if not authorities:
         context.load_default_certs()
         return context
     try:
-        context.load_verify_locations(cadata=authorities.decode("latin-1").strip())
+        # What is written between certificates may be in any language; ssl takes ASCII alone.
+        context.load_verify_locations(cadata=authorities.decode("ascii", "ignore").strip())
     except (ssl.SSLError, ValueError):
         raise ValueError("unable to load root certificates: unable to parse bytes as PEM block") from None
     return context

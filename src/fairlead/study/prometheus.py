@@ -6,7 +6,6 @@ hour, for that is what kills; CPU its mean, or a wave of the day where a whole d
 
 from __future__ import annotations
 
-import ssl
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -17,6 +16,7 @@ from urllib.parse import urlencode, urlsplit
 import msgspec
 
 from fairlead.client.calls import CallError, Connections
+from fairlead.client.tls import trusting
 from fairlead.golang.json import UNREADABLE
 from fairlead.runtime.clock import now
 from fairlead.sim.behaviour import PREFIX
@@ -110,7 +110,7 @@ async def _asked(connections: Connections, url: str, query: str, seconds: float)
         text = await connections.ask(
             "GET",
             f"{url}/api/v1/query_range?{asked}",
-            context=ssl.create_default_context(),
+            context=trusting(b""),
             seconds=_SECONDS,
             most=_MOST_BYTES,
         )
