@@ -1,7 +1,8 @@
 """How long a study takes: `python -m benchmarks.what_if [--week] [--large]`.
 
 A settled cluster of 1,000 nodes and 20,000 pods of deployments: read as JSON and as YAML, played through a day, and
-through sixteen variants of it, with the size of their report. With `--week`, 100,000 arrivals over a week on 1,500
+through sixteen variants of it, with the size of their report; and the same day with an autoscaler for each of fifty
+of the deployments, which find nothing to do. With `--week`, 100,000 arrivals over a week on 1,500
 nodes as well; with `--large`, 1,000,000 over a week on 5,000 nodes, and how much memory that takes.
 """
 
@@ -25,7 +26,7 @@ from tests.study.clusters import deployment, namespace, node
 from tests.study.left_alone import KINDS, objects_after
 
 NODES, PODS, OF_ONE = 1_000, 20_000, 20
-VARIANTS = 16
+VARIANTS, AUTOSCALERS = 16, 50
 SETTLING_SECONDS = 600.0
 #: Arrivals of a week: so many an hour, and how long they live.
 WEEK = """apiVersion: sim.fairlead.dev/v1alpha1
@@ -44,6 +45,16 @@ def cluster() -> list[Obj]:
         places = [names[(number * OF_ONE + each) % NODES] for each in range(OF_ONE)]
         objects += deployment(f"app-{number}", places, cpu="500m")
     return objects
+
+
+def autoscaler(name: str) -> Obj:
+    """What its pods are taken to use is what it aims at."""
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}
+    metric = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 100}}
+    metrics = [{"type": "Resource", "resource": metric}]
+    spec = {"scaleTargetRef": target, "minReplicas": OF_ONE, "maxReplicas": 2 * OF_ONE, "metrics": metrics}
+    kind = {"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler"}
+    return {**kind, "metadata": {"name": name, "namespace": "default"}, "spec": spec}
 
 
 def settled(objects: list[Obj]) -> list[Obj]:
@@ -72,6 +83,11 @@ def main() -> None:
         shown(f"the same, and {VARIANTS} variants beside it", several)
         shown("    times as long", several / alone)
         shown("    MB of their report", report.stat().st_size / 1e6)
+        scaled = Path(folder, "scaled.json")
+        autoscalers = [autoscaler(f"app-{number}") for number in range(AUTOSCALERS)]
+        items = [*json.loads(text)["items"], *autoscalers]
+        scaled.write_bytes(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}).encode())
+        shown(f"the same with {AUTOSCALERS} autoscalers at rest", simulated(scaled, "24h"))
         if given.week:
             shown("100,000 arrivals in a week, 1,500 nodes", week(folder, nodes=1_500, an_hour=595, lifetime="4h"))
         if given.large:
