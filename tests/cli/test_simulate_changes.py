@@ -285,6 +285,24 @@ def test_a_namespace_that_is_deleted_is_told_in_every_form_and_not_as_a_complain
     assert told in fairlead("why", "team/etl", "--in", run["run"]).stdout
 
 
+def test_of_a_run_that_takes_long_it_is_said_how_far_it_is(dump: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fairlead.cli.simulate._SILENT_SECONDS", 0.0)
+    told = [line for line in simulated(dump).stderr.splitlines() if line.startswith("still playing before: ")]
+    assert [line.partition(" of ")[2] for line in told] == ["2h, 3 pods so far"]
+    assert "still playing" not in simulated(dump, "-q").stderr
+
+
+@pytest.mark.parametrize("value", ["deployment/default/web/spec.replicas=2000000", "nodes=2"])
+def test_more_pods_than_can_be_meant_are_refused(dump: str, tmp_path: Path, value: str) -> None:
+    change = tmp_path / "change.yaml"
+    change.write_text(CHANGE + "- at: 1h\n  scale: {name: web, replicas: 2000000}\n")
+    refused = simulated(dump, "--set", value, "--change", str(change))
+    assert refused.exit_code == 2
+    where = f"--set {value}" if "replicas" in value else "change.yaml, line 4"
+    assert where in refused.stderr
+    assert "replicas: 2,000,000 pods are more than any cluster has" in refused.stderr
+
+
 def test_the_smallest_number_of_nodes_that_suffices_is_found(dump: str, tmp_path: Path) -> None:
     (tmp_path / "rules.yaml").write_text("expect:\n- waiting: 0\n")
     run = document(dump, "--sweep", "nodes=1..6", "--find", "smallest", "--expect", str(tmp_path / "rules.yaml"))
