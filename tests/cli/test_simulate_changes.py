@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -283,6 +284,19 @@ def test_a_namespace_that_is_deleted_is_told_in_every_form_and_not_as_a_complain
     assert [it["workload"] for it in run["variants"][0]["gone"]] == ["Deployment/etl"]
     assert f"<li>{told}</li>" in (tmp_path / "report.html").read_text()
     assert told in fairlead("why", "team/etl", "--in", run["run"]).stdout
+
+
+def test_a_study_that_is_killed_leaves_nobody_behind(dump: str) -> None:
+    """Its processes hold the pipe for as long as they are there."""
+    command = [sys.executable, "-m", "fairlead", "simulate", "--no-keep", "--import", dump, "--for", "90d"]
+    command += ["--set", "deployment/default/web/spec.replicas=60000"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as study:
+        assert study.stderr is not None
+        while not study.stderr.readline().startswith("import: loaded"):
+            assert study.poll() is None
+        study.terminate()
+        study.communicate(timeout=60)
+    assert study.returncode == -signal.SIGTERM
 
 
 def test_of_a_run_that_takes_long_it_is_said_how_far_it_is(dump: str, monkeypatch: pytest.MonkeyPatch) -> None:
