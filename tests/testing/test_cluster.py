@@ -179,6 +179,13 @@ def test_a_function_may_look_for_what_is_not_there_yet(c: Cluster) -> None:
         c.wait_for("pod/slow", lambda pod: pod["status"]["ready"], timeout=0.2)
 
 
+def test_of_a_kind_without_conditions_the_status_is_told(c: Cluster) -> None:
+    c.apply(TOYS)
+    c.patch("toy/ball", {"status": {"phase": "Rolling", "made": {"done": True}}})
+    with pytest.raises(TimeoutError, match=r'status \{"phase": "Rolling", "made": \{"done": true\}\}'):
+        c.wait_for("toy/ball", lambda ball: ball["status"]["phase"] == "Resting", timeout=0.2)
+
+
 def test_a_function_that_is_waited_for_may_ask_the_cluster(c: Cluster) -> None:
     c.apply(pod("asking"))
     c.wait_for("pod/asking", lambda pod: c.list("nodes") and c.get("pod/asking")["status"]["phase"] == "Running")
