@@ -197,7 +197,10 @@ def test_of_a_thousand_tiles_only_that_of_a_node_that_changed_is_drawn_again(tmp
     """What keeps a thousand nodes fluid; how fluid they are is benchmarks/dashboard.py's to say."""
 
     async def test(page: Page, shown: Shown) -> None:
-        await page.until("!!document.querySelector('.legend .cpu-used')")  # the first measurement changes them all
+        measured = (
+            "[...document.querySelectorAll('.tile')].every(t => t.getAttribute('aria-label').includes(' used of '))"
+        )
+        await page.until(measured)  # the first measurement changes them all, in several batches
         await page.value(
             "{ window.drawn = new Set(); const observer = new MutationObserver((records) => {"
             " for (const { target } of records) { const tile = (target.closest ? target : target.parentElement)"
