@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -283,6 +284,37 @@ def test_a_namespace_that_is_deleted_is_told_in_every_form_and_not_as_a_complain
     assert [it["workload"] for it in run["variants"][0]["gone"]] == ["Deployment/etl"]
     assert f"<li>{told}</li>" in (tmp_path / "report.html").read_text()
     assert told in fairlead("why", "team/etl", "--in", run["run"]).stdout
+
+
+def test_a_study_that_is_killed_leaves_nobody_behind(dump: str) -> None:
+    """Its processes hold the pipe for as long as they are there."""
+    command = [sys.executable, "-m", "fairlead", "simulate", "--no-keep", "--import", dump, "--for", "90d"]
+    command += ["--set", "deployment/default/web/spec.replicas=60000"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as study:
+        assert study.stderr is not None
+        while not study.stderr.readline().startswith("import: loaded"):
+            assert study.poll() is None
+        study.terminate()
+        study.communicate(timeout=60)
+    assert study.returncode == -signal.SIGTERM
+
+
+def test_of_a_run_that_takes_long_it_is_said_how_far_it_is(dump: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fairlead.cli.simulate._SILENT_SECONDS", 0.0)
+    told = [line for line in simulated(dump).stderr.splitlines() if line.startswith("still playing before: ")]
+    assert [line.partition(" of ")[2] for line in told] == ["2h, 3 pods so far"]
+    assert "still playing" not in simulated(dump, "-q").stderr
+
+
+@pytest.mark.parametrize("value", ["deployment/default/web/spec.replicas=2000000", "nodes=2"])
+def test_more_pods_than_can_be_meant_are_refused(dump: str, tmp_path: Path, value: str) -> None:
+    change = tmp_path / "change.yaml"
+    change.write_text(CHANGE + "- at: 1h\n  scale: {name: web, replicas: 2000000}\n")
+    refused = simulated(dump, "--set", value, "--change", str(change))
+    assert refused.exit_code == 2
+    where = f"--set {value}" if "replicas" in value else "change.yaml, line 4"
+    assert where in refused.stderr
+    assert "replicas: 2,000,000 pods are more than any cluster has" in refused.stderr
 
 
 def test_the_smallest_number_of_nodes_that_suffices_is_found(dump: str, tmp_path: Path) -> None:

@@ -102,3 +102,9 @@ def test_nodes_may_be_manifests() -> None:
     }
     run = simulate(pod("wide", cpu="60"), nodes=node, duration=60)
     assert [(row.name, row.node) for row in run.pods] == [("wide", "big")]
+
+
+@pytest.mark.parametrize("name", ["nowhere.csv", "nowhere.yaml"])
+def test_a_file_that_is_missing_is_told_with_the_folder(name: str) -> None:
+    with pytest.raises(FileNotFoundError, match=rf"there is no file {name} \(looked in /"):
+        simulate(name)

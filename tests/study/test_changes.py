@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from fairlead.api.objects import Obj
 from fairlead.api.quantity import parse
@@ -18,7 +21,7 @@ from fairlead.study.changes.pools import POOL_LABEL
 from fairlead.study.comparison import Hurt, lost, missing, worse
 from fairlead.study.figures import FIGURES, Scope
 from fairlead.study.outcome import Outcome
-from fairlead.study.run import Scene, play
+from fairlead.study.run import Scene, Stage, play
 from tests.study.clusters import TIME, deployment, namespace, node, quota
 
 HOUR = 3600.0
@@ -51,6 +54,22 @@ def test_a_settled_cluster_stays_settled() -> None:
     assert outcome.pods == []
     assert (outcome.placed, outcome.waiting, outcome.disruptions) == (5, 0, {})
     assert outcome.summary["created"] == 5
+
+
+def test_how_far_a_variant_is_can_be_asked_while_it_is_played() -> None:
+    asked: list[tuple[str, Stage, Stage]] = []
+
+    @contextmanager
+    def asking(name: str, stage: Callable[[], Stage]) -> Iterator[None]:
+        began = stage()
+        yield
+        asked.append((name, began, stage()))
+
+    objects = [*three_nodes(), *deployment("web", ["a", "b"])]
+    nodes = tuple(obj for obj in objects if obj["kind"] == "Node")
+    scene = Scene(Settings(nodes=nodes, imported=tuple(objects)), (), HOUR, latest_date(objects) or 0.0)
+    play(replace(scene, on_playing=asking), Change("before"), lambda count, at: None)
+    assert asked == [("before", Stage(0.0, 2), Stage(HOUR, 2))]
 
 
 def test_a_drained_node_sends_its_pods_elsewhere(tmp_path: Path) -> None:

@@ -179,6 +179,13 @@ def test_a_function_may_look_for_what_is_not_there_yet(c: Cluster) -> None:
         c.wait_for("pod/slow", lambda pod: pod["status"]["ready"], timeout=0.2)
 
 
+def test_of_a_kind_without_conditions_the_status_is_told(c: Cluster) -> None:
+    c.apply(TOYS)
+    c.patch("toy/ball", {"status": {"phase": "Rolling", "made": {"done": True}}})
+    with pytest.raises(TimeoutError, match=r'status \{"phase": "Rolling", "made": \{"done": true\}\}'):
+        c.wait_for("toy/ball", lambda ball: ball["status"]["phase"] == "Resting", timeout=0.2)
+
+
 def test_a_function_that_is_waited_for_may_ask_the_cluster(c: Cluster) -> None:
     c.apply(pod("asking"))
     c.wait_for("pod/asking", lambda pod: c.list("nodes") and c.get("pod/asking")["status"]["phase"] == "Running")
@@ -236,7 +243,10 @@ def test_a_cluster_may_lack_parts_and_have_others(c: Cluster) -> None:
         ({"enable_admission_plugins": ["Nonsense"]}, '"Nonsense" is unknown'),
         ({"scheduler_config": {"kind": "Nonsense"}}, "Nonsense"),
         ({"node_config": {"kind": "Nonsense"}}, "node_config: "),
+        ({"node_config": "kubelet.yaml"}, "node_config is a mapping, .* not 'kubelet.yaml'"),
+        ({"scheduler_config": "scheduler.yaml"}, "scheduler_config is a mapping"),
         ({"imported": [{"metadata": {}}]}, "every document needs a kind"),
+        ({"nodes": 2.5}, "objects are a mapping, several, YAML, or the name of a file, and this is a float"),
     ],
 )
 def test_what_cannot_be_is_refused_in_a_sentence(options: dict[str, Any], refusal: str) -> None:
@@ -249,6 +259,17 @@ def test_what_is_left_out_of_a_dump_is_told() -> None:
     told = r"imported: skipped 1 Toy \(example.com/v1\): not served here"
     with pytest.warns(UserWarning, match=told), cluster(nodes=0, imported=toy):
         pass
+
+
+def test_a_setting_of_nodes_that_no_kubelet_knows_is_told() -> None:
+    with pytest.warns(UserWarning, match='node_config: .*unknown field "maxPodz"'), cluster(node_config={"maxPodz": 3}):
+        pass
+
+
+def test_sizes_of_nodes_may_be_numbers() -> None:
+    with cluster(nodes=1, node_cpu=2, node_memory=2**30) as found:
+        capacity = found.get("node/node-1")["status"]["capacity"]
+        assert (capacity["cpu"], capacity["memory"]) == ("2", "1073741824")
 
 
 def test_what_keeps_a_cluster_from_starting_is_raised() -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Final
 
 import click
 import msgspec
@@ -53,13 +56,16 @@ from fairlead.study.queues.reading import admit, queues_of, stuck
 from fairlead.study.recorded import RESTLESS
 from fairlead.study.records import Run
 from fairlead.study.rules import Verdict, check, judge
-from fairlead.study.run import Scene
+from fairlead.study.run import Scene, Stage
 from fairlead.study.summary_text import summary_text
 from fairlead.study.sweep import bisect
 from fairlead.study.tables import comparison_text
 from fairlead.wording import counted
 
 _A_DAY = 86400.0
+_MINUTE: Final = 60.0
+#: So long nothing is said of a run that goes on.
+_SILENT_SECONDS: Final = 10.0
 
 
 @click.command(cls=NodesCommand, short_help="Replay a cluster or a workload in virtual time, and through changes.")
@@ -176,7 +182,7 @@ def simulate(
         check(request.rules, [change.name for change in request.variants()], _namespaces(settings, coming, request))
         if not quiet:
             _tell_late(request, limit)
-    scene = Scene(settings, coming, limit, epoch, seed, beside)
+    scene = Scene(settings, coming, limit, epoch, seed, beside, None if quiet else _telling(limit))
     began = time.perf_counter()
     progress = ReplayProgress(len(coming), is_quiet=quiet)
     try:
@@ -389,6 +395,33 @@ class _TellImport:
             self._has_told = True
             for line in import_summary(found):
                 click.echo(f"import: {line}", err=True)
+
+
+def _telling(limit: float | None) -> Callable[[str, Callable[[], Stage]], AbstractContextManager[None]]:
+    """Says after some seconds, and ever more seldom, how far a variant is: each in the process that plays it."""
+    of = "" if limit is None else f" of {span(limit)}"
+
+    @contextmanager
+    def telling(name: str, stage: Callable[[], Stage]) -> Iterator[None]:
+        over = threading.Event()
+
+        def tell() -> None:
+            pause = _SILENT_SECONDS
+            while not over.wait(pause):
+                seconds, pods = stage()
+                text = f"still playing {name}: {span(seconds)}{of}, {counted(pods, 'pod')} so far"
+                click.echo(f"\r\x1b[K{text}" if sys.stderr.isatty() else text, err=True)
+                pause = max(2 * pause, _MINUTE)
+
+        thread = threading.Thread(target=tell, name="how far it is", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+    return telling
 
 
 class ReplayProgress:

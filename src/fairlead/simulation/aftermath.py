@@ -12,12 +12,11 @@ from fairlead.api.pods import FINISHED, Pod
 from fairlead.api.verbs import Api
 from fairlead.runtime.clock import now
 from fairlead.simulation.tables import Event, EventRow, event_row, pod_row
+from fairlead.simulation.waiting import cut
 
 #: So many pods are told of, those in trouble first, and so many events, the last ones.
 _PODS: Final = 20
 _EVENTS: Final = 20
-#: A message is cut after so many characters.
-_LONGEST: Final = 300
 
 
 async def aftermath(api: Api) -> str:
@@ -34,7 +33,7 @@ def _of_pods(pods: list[Pod]) -> Iterator[str]:
         state = "" if row.phase in FINISHED else ", ready" if pod.is_ready else ", not ready"
         going = ", terminating" if pod.metadata.is_terminating else ""
         why = ": ".join(filter(None, (row.reason, row.message)))
-        yield f"  {pod.metadata.key}  {row.phase}{state}{going}  {row.node or 'no node'}  {_cut(why)}".rstrip()
+        yield f"  {pod.metadata.key}  {row.phase}{state}{going}  {row.node or 'no node'}  {cut(why)}".rstrip()
     if len(pods) > _PODS:
         yield f"  and {len(pods) - _PODS:,} more"
 
@@ -50,8 +49,4 @@ def _of_events(events: list[EventRow]) -> Iterator[str]:
         mark = "!" if event.type == WARNING else " "
         often = f" (x{event.count})" if event.count > 1 else ""
         place = f"{event.namespace}/" if event.namespace else ""
-        yield f"  {moment} {mark} {place}{event.object}  {event.reason}{often}: {_cut(event.message)}"
-
-
-def _cut(message: str) -> str:
-    return message if len(message) <= _LONGEST else f"{message[: _LONGEST - 2]} …"
+        yield f"  {moment} {mark} {place}{event.object}  {event.reason}{often}: {cut(event.message)}"

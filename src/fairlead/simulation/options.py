@@ -6,9 +6,9 @@ They are those of `fairlead up`, in Python's words, and the same for every way t
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias, TypedDict
+from typing import Any, Literal, TypeAlias, TypedDict
 
 from fairlead.api.objects import Obj
 from fairlead.compose import COMPONENTS, EVICT_FIRST, REFUSE, Settings
@@ -31,8 +31,8 @@ class ClusterOptions(TypedDict, total=False):
 
     #: How many simulated nodes, or which: manifests, or an openb node list (.csv). Default: those imported, else 3.
     nodes: int | Source
-    node_cpu: str
-    node_memory: str
+    node_cpu: str | int
+    node_memory: str | int
     #: A KubeletConfiguration that all simulated nodes run with.
     node_config: Mapping[str, Any]
     #: What is there at the start, as a dump of a cluster has it, with its status.
@@ -64,7 +64,7 @@ def settings_of(options: ClusterOptions) -> Settings:
         for names in (options.get("enable_admission_plugins", ()), options.get("disable_admission_plugins", ()))
     )
     check_choice(enabled, disabled)
-    config = options.get("scheduler_config")
+    config = _document(options, "scheduler_config")
     return Settings(
         port=0,
         nodes=tuple(nodes),
@@ -76,7 +76,7 @@ def settings_of(options: ClusterOptions) -> Settings:
         scheduling=None if config is None else load(config),
         arbitrator=has_arbitrator,
         overused_namespaces=overused,
-        configurations=_configurations(options.get("node_config"), nodes),
+        configurations=_configurations(_document(options, "node_config"), nodes),
     )
 
 
@@ -93,13 +93,17 @@ def objects_of(source: Source) -> list[Obj]:
     if isinstance(source, str) and "\n" in source:
         found = [*manifests.objects_in(source.encode())]
     elif isinstance(source, str | Path):
-        found = [*manifests.read(_existing(Path(source)))]
+        found = [*manifests.read(existing(Path(source)))]
     else:
+        if not isinstance(source, Iterable):
+            what = type(source).__name__
+            raise TypeError(f"objects are a mapping, several, YAML, or the name of a file, and this is a {what}")
         found = [*manifests.objects(source)]
     return [manifests.portable(obj) for obj in found]
 
 
-def _existing(path: Path) -> Path:
+def existing(path: Path) -> Path:
+    """The path of a file that is there. Raises FileNotFoundError, which says where it was looked for."""
     if not path.is_file():
         raise FileNotFoundError(
             f"there is no file {path} (looked in {Path.cwd()}); YAML itself is told from a file's name by its lines"
@@ -115,12 +119,12 @@ def _nodes(options: ClusterOptions, imported: Sequence[Obj]) -> list[Obj]:
             raise ValueError(f"nodes={asked}, and what is imported has {len(dumped)} nodes: leave out one of them")
         if asked is not None and asked < 0:
             raise ValueError(f"nodes={asked}: there cannot be fewer than none")
-        shape = NodeShape(options.get("node_cpu", "4"), options.get("node_memory", "16Gi"))
+        shape = NodeShape(str(options.get("node_cpu", "4")), str(options.get("node_memory", "16Gi")))
         return dumped or kubelet_nodes(DEFAULT_NODES if asked is None else asked, shape)
     if "node_cpu" in options or "node_memory" in options:
         raise ValueError("node_cpu and node_memory are for a number of nodes; manifests say it themselves")
     if isinstance(asked, str | Path) and Path(asked).suffix == ".csv":
-        return openb.read_nodes(_existing(Path(asked)))
+        return openb.read_nodes(existing(Path(asked)))
     found = list(filter(manifests.is_node, objects_of(asked)))
     if not found:
         raise ValueError("nodes: there is no Node among these objects")
@@ -130,10 +134,19 @@ def _nodes(options: ClusterOptions, imported: Sequence[Obj]) -> list[Obj]:
 def _configurations(document: Mapping[str, Any] | None, nodes: Sequence[Obj]) -> NodeConfigurations:
     configurations = NodeConfigurations([] if document is None else [NodeGroup(dict(document), "node_config")])
     try:
-        configurations.check(nodes)
+        told = configurations.check(nodes)
     except StartupError as refusal:
         raise ValueError(f"node_config: {refusal}") from None
+    for warning in told:
+        warnings.warn(f"node_config: {warning}", stacklevel=2)
     return configurations
+
+
+def _document(options: ClusterOptions, option: Literal["node_config", "scheduler_config"]) -> Mapping[str, Any] | None:
+    found = options.get(option)
+    if found is not None and not isinstance(found, Mapping):
+        raise TypeError(f"{option} is a mapping, what the file has, and not {found!r}")
+    return found
 
 
 def _warn_of_skipped(restored: Restored) -> None:

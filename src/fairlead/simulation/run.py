@@ -23,7 +23,7 @@ from fairlead.sim.manifests import latest_date
 from fairlead.sim.openb import Arrival
 from fairlead.simulation.moments import Duration, Moment, moment_of, seconds_of
 from fairlead.simulation.objects import Objects
-from fairlead.simulation.options import ClusterOptions, Source, objects_of, virtual_settings_of
+from fairlead.simulation.options import ClusterOptions, Source, existing, objects_of, virtual_settings_of
 from fairlead.simulation.tables import Event, Events, Pods, event_row, pod_row
 from fairlead.study.recorded import RESTLESS, recorded
 
@@ -74,7 +74,7 @@ def _read(workload: Source | None) -> tuple[list[Arrival], list[Obj]]:
     if workload is None:
         return [], []
     if isinstance(workload, str | Path) and str(workload).endswith(".csv"):
-        return openb.read_pods(Path(workload)), []
+        return openb.read_pods(existing(Path(workload))), []
     return [], objects_of(workload)
 
 

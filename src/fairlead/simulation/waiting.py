@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final, TypeAlias
 
@@ -28,6 +29,8 @@ _DELETE: Final = "delete"
 _PREFIX: Final = "condition="
 #: What a function raises that looks for a field which nobody has written yet: the object has no status at first.
 _NOT_YET: Final = (LookupError, TypeError, AttributeError)
+#: What is told of an object is cut after so many characters.
+_LONGEST: Final = 300
 #: How many of an object's last events are told.
 _MOST_EVENTS: Final = 5
 
@@ -115,13 +118,19 @@ def _in_vain(
         lines.append("there is no such object")
     else:
         status = last.get("status") or {}
-        if phase := status.get("phase"):
+        if status and not _conditions(last):  # of a kind that has its own way to tell how things are
+            lines.append(f"status {cut(json.dumps(status))}")
+        elif phase := status.get("phase"):
             lines.append(f"phase {phase}")
         for each in _conditions(last):
             why = ": ".join(filter(None, (each.get("reason"), each.get("message"))))
             lines.append(f"{each.get('type')}={each.get('status')}" + (f" ({why})" if why else ""))
     lines += dict.fromkeys(f"event {event.get('reason')}: {event.get('message')}" for event in events)
     return "\n  ".join(lines)
+
+
+def cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 2]} …"
 
 
 def _conditions(obj: Obj) -> list[Obj]:

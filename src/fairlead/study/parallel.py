@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import threading
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 
@@ -25,10 +26,23 @@ def play_all(scene: Scene, changes: Sequence[Change], progress: OnArrival) -> li
         return [play(scene, change, progress) for change in changes]
     _inherited.append((scene, changes))
     try:
-        with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("fork")) as pool:
+        fork = multiprocessing.get_context("fork")
+        with ProcessPoolExecutor(workers, mp_context=fork, initializer=_end_with_parent) as pool:
             return list(pool.map(_play, range(len(changes))))
     finally:
         _inherited.pop()
+
+
+def _end_with_parent() -> None:
+    """Whoever is killed alone leaves nobody who computes for nothing."""
+
+    def wait() -> None:
+        parent = multiprocessing.parent_process()
+        assert parent is not None
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=wait, name="end with parent", daemon=True).start()
 
 
 def _play(index: int) -> Outcome:

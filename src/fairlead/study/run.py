@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -37,6 +38,13 @@ from fairlead.study.recorded import OnArrival, RecordedRun, recorded
 _PATIENCE_SECONDS: Final = 86400.0
 
 
+class Stage(NamedTuple):
+    """How far a variant is: after how many seconds, and with how many pods so far."""
+
+    seconds: float
+    pods: int
+
+
 class Scene(msgspec.Struct, frozen=True):
     """What all variants begin with."""
 
@@ -49,6 +57,8 @@ class Scene(msgspec.Struct, frozen=True):
     seed: int = 1
     #: What goes on in every variant, and is nobody's change.
     beside: Sequence[Step] = ()
+    #: Entered while a variant is played, with its name, and with what tells how far it is.
+    on_playing: Callable[[str, Callable[[], Stage]], AbstractContextManager[None]] | None = None
 
 
 def play(scene: Scene, change: Change, progress: OnArrival) -> Outcome:
@@ -84,7 +94,8 @@ async def _watched(run: RecordedRun, scene: Scene, change: Change, progress: OnA
     watching = _Watching(run, cluster, scene.settings)
     listening = asyncio.create_task(watching.attribution.run(run.api))
     try:
-        end = await _until_over(scene, change, watching, progress)
+        with scene.on_playing(change.name, watching.stage()) if scene.on_playing is not None else nullcontext():
+            end = await _until_over(scene, change, watching, progress)
     finally:
         listening.cancel()
     return await watching.outcome(change, now() if end is None else end)
@@ -100,6 +111,12 @@ class _Watching:
         self.costs = NodeCosts(run.informers, cluster.prices)
         self.fairness = FairnessRecord(run.informers, run.observer.capacity) if settings.arbitrator else None
         self.steps: list[StepDone] = []
+
+    def stage(self) -> Callable[[], Stage]:
+        """To be called in any thread."""
+        loop, pods = asyncio.get_running_loop(), self.histories.by_uid
+        began = loop.time()
+        return lambda: Stage(loop.time() - began, len(pods))
 
     def on_step(self, step: Step) -> Callable[[], None]:
         done = StepDone(now(), step.action.text, has_ended=step.action.is_endless)

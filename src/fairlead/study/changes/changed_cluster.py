@@ -25,6 +25,12 @@ _STRICT = WriteOptions(field_validation="Strict")
 _MANAGER = WriteOptions(field_manager="fairlead-simulate", field_validation="Strict", force=True)
 
 
+#: Fields of a spec that say how many pods there are to be at once, and how many are not refused: more than seven times
+#: as many as Kubernetes is made for, whose creation would take the memory of the machine.
+_COUNTS = ("replicas", "parallelism")
+_MOST_PODS = 1_000_000
+
+
 class NothingThere(ValueError):
     """A step speaks of something that the cluster does not have, or that it refuses."""
 
@@ -99,6 +105,7 @@ class ChangedCluster:
 
     async def apply(self, manifest: Obj) -> None:
         """As `kubectl apply`: create the object, or change the fields that the manifest has."""
+        _check_count(manifest)
         kind = self.kind(str(manifest.get("kind", "")), str(manifest.get("apiVersion", "")))
         meta = metadata(manifest)
         namespace = (meta.get("namespace") or "default") if kind.namespaced else ""
@@ -116,6 +123,7 @@ class ChangedCluster:
     async def patch(
         self, kind: Resource, name: str, namespace: str, patch: object, type_: PatchType, *, subresource: str = ""
     ) -> None:
+        _check_count(patch)
         where = namespace if kind.namespaced else ""
         try:
             await self.api.patch(kind, name, where, patch, type_, subresource=subresource, options=_STRICT)
@@ -151,6 +159,17 @@ class ChangedCluster:
 
     def pods_on(self, node: str) -> list[Pod]:
         return sorted((pod for pod in self.pods if pod.spec.node_name == node), key=lambda pod: pod.metadata.key)
+
+
+def _check_count(body: object) -> None:
+    """Raises NothingThere where that cannot be meant: a nought too many is seen late otherwise."""
+    spec = body.get("spec") if isinstance(body, dict) else None
+    if not isinstance(spec, dict):
+        return
+    for field_ in _COUNTS:
+        count = spec.get(field_)
+        if isinstance(count, int) and count > _MOST_PODS:
+            raise NothingThere(f"{field_}: {count:,} pods are more than any cluster has ({_MOST_PODS:,} at most)")
 
 
 def natural(name: str) -> tuple[tuple[int, int | str], ...]:
