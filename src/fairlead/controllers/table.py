@@ -26,7 +26,7 @@ from fairlead.controllers.job import Jobs, OrphanedJobPods
 from fairlead.controllers.metrics import ControllerMetrics
 from fairlead.controllers.namespace import Namespaces
 from fairlead.controllers.nodes import NodeLifecycle, TaintEviction
-from fairlead.controllers.persistentvolume import ClaimBinder, VolumeKeeper
+from fairlead.controllers.persistentvolume import ClaimBinder, ClaimExpander, VolumeKeeper
 from fairlead.controllers.podgc import PodGarbage
 from fairlead.controllers.quota import ResourceQuotas
 from fairlead.controllers.replication import ReplicaSets, ReplicationControllers
@@ -48,6 +48,7 @@ CONTROLLERS: tuple[Callable[[], Controller[Any]], ...] = (
     EphemeralVolumes,
     ClaimBinder,
     VolumeKeeper,
+    ClaimExpander,
     ClaimProtection,
     VolumeProtection,
     AttributesClassProtection,
