@@ -14,7 +14,7 @@ from fairlead.api.builtin import PODS, STORAGE_CLASSES
 from fairlead.api.builtin import VOLUME_ATTRIBUTES_CLASSES as ATTRIBUTES_CLASSES
 from fairlead.api.objects import Obj
 from fairlead.controllers.garbage import GarbageCollector
-from fairlead.controllers.persistentvolume import ClaimBinder, VolumeKeeper
+from fairlead.controllers.persistentvolume import ClaimBinder, ClaimExpander, VolumeKeeper
 from fairlead.controllers.volumes import AttributesClassProtection, ClaimProtection, EphemeralVolumes, VolumeProtection
 from tests.controllers.cluster import Cluster, run
 
@@ -180,6 +180,30 @@ def test_what_cannot_be_had_says_what_it_waits_for() -> None:
         assert set((await phases(cluster)).values()) == {"Pending"}
 
     live(check)
+
+
+def test_a_claim_that_asks_for_more_says_that_it_waits_for_the_resizer() -> None:
+    async def check(cluster: Cluster) -> None:
+        async def told() -> list[tuple[str, str, str]]:
+            await asyncio.sleep(1)
+            return [event for event in await cluster.events() if event[1] == "ExternalExpanding"]
+
+        csi = {"driver": "example.com", "volumeHandle": "v"}
+        await made(
+            cluster,
+            (STORAGE_CLASSES, storage_class("grows", allowVolumeExpansion=True)),
+            (VOLUMES, volume("v", csi=csi, storageClassName="grows")),
+            (CLAIMS, claim("c", storageClassName="grows")),
+        )
+        assert not await told()
+        await cluster.patch(CLAIMS, "c", {"spec": {"resources": {"requests": {"storage": "2Gi"}}}})
+        waits = [("Normal", "ExternalExpanding", "waiting for an external controller to expand this PVC")]
+        assert await told() == waits
+        await cluster.patch(CLAIMS, "c", {"status": {"capacity": {"storage": "2Gi"}}}, subresource="status")
+        await cluster.patch(CLAIMS, "c", {"metadata": {"labels": {"a": "b"}}})
+        assert await told() == waits
+
+    run(check, ClaimBinder, VolumeKeeper, ClaimExpander)
 
 
 def pod_with(*claims: str) -> Obj:

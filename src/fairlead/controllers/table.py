@@ -27,7 +27,7 @@ from fairlead.controllers.job import Jobs, OrphanedJobPods
 from fairlead.controllers.metrics import ControllerMetrics
 from fairlead.controllers.namespace import Namespaces
 from fairlead.controllers.nodes import NodeLifecycle, TaintEviction
-from fairlead.controllers.persistentvolume import ClaimBinder, VolumeKeeper
+from fairlead.controllers.persistentvolume import ClaimBinder, ClaimExpander, VolumeKeeper
 from fairlead.controllers.podgc import PodGarbage
 from fairlead.controllers.quota import ResourceQuotas
 from fairlead.controllers.replication import ReplicaSets, ReplicationControllers
@@ -49,6 +49,7 @@ CONTROLLERS: tuple[Callable[[], Controller[Any]], ...] = (
     EphemeralVolumes,
     ClaimBinder,
     VolumeKeeper,
+    ClaimExpander,
     ClaimProtection,
     VolumeProtection,
     AttributesClassProtection,

@@ -10,6 +10,7 @@ Upstream looks at everything again every 15 seconds; here a change of a volume o
 """
 
 from fairlead.controllers.persistentvolume.claims import ClaimBinder
+from fairlead.controllers.persistentvolume.expansion import ClaimExpander
 from fairlead.controllers.persistentvolume.volumes import VolumeKeeper
 
-__all__ = ["ClaimBinder", "VolumeKeeper"]
+__all__ = ["ClaimBinder", "ClaimExpander", "VolumeKeeper"]
