@@ -14,6 +14,7 @@ import msgspec
 
 from fairlead.api.encoded import encode
 from fairlead.api.objects import Obj
+from fairlead.golang.json import parse
 from fairlead.server.openapi import gnostic
 
 #: The parts of a document that references lead to.
@@ -30,7 +31,7 @@ def kept_of(body: bytes, prefix: str) -> bytes:
     proportion to its size.
     """
     try:
-        document = msgspec.json.decode(body, type=dict[str, Any])
+        document = parse(body)
         paths = {path: item for path, item in document.get("paths", {}).items() if path.startswith(prefix)}
         parts = _needed({part: document.get(part) or {} for part in _PARTS}, paths)
         kept = encode({"paths": paths, **parts})
