@@ -19,9 +19,9 @@ from fairlead.kinds.persistent_volume_sources import sources_of, validate_source
 from fairlead.kinds.podspec.affinity import validate_node_selector
 from fairlead.kinds.podspec.claim_template import ACCESS_MODES, VOLUME_MODES
 from fairlead.kinds.podspec.differences import difference
-from fairlead.kinds.podspec.structs import NODE_SELECTOR_TERM, all_as_go
 from fairlead.kinds.podspec.volume_defaults import default_volume
 from fairlead.kinds.podspec.warnings import DEPRECATED_VOLUMES, node_selector_warnings
+from fairlead.kinds.podspec_form import struct_form
 from fairlead.kinds.resource_names import in_order, round_up, validate_basic_amount
 from fairlead.kinds.rules import IMMUTABLE, check, is_same, validate_unchanged
 from fairlead.kinds.strategy import MetaCheck, Strategy
@@ -189,7 +189,8 @@ def _validate_same_source(spec: Obj, was: Obj, errors: Errors) -> None:
         # A driver that can expand volumes may come later.
         new["csi"] = {key: value for key, value in new["csi"].items() if key != "controllerExpandSecretRef"}
     if new != old:
-        errors.forbidden("spec.persistentvolumesource", f"{_SOURCE_IS_FIXED}\n{difference(old, new)}")
+        forms = (struct_form("PersistentVolumeSource", sources) for sources in (old, new))
+        errors.forbidden("spec.persistentvolumesource", f"{_SOURCE_IS_FIXED}\n{difference(*forms)}")
 
 
 def _validate_same_affinity(affinity: Obj | None, was: Obj | None, errors: Errors) -> None:
@@ -198,8 +199,8 @@ def _validate_same_affinity(affinity: Obj | None, was: Obj | None, errors: Error
         return
     shown = None
     if affinity is not None:
-        terms = (affinity.get("required") or {}).get("nodeSelectorTerms")
-        shown = {"Required": {"NodeSelectorTerms": terms and all_as_go(terms, NODE_SELECTOR_TERM)}}
+        required = affinity.get("required")
+        shown = {"Required": required and struct_form("NodeSelector", required)}
     errors.invalid("nodeAffinity", shown, f"{IMMUTABLE}, except for updating from beta label to GA")
 
 
