@@ -30,6 +30,7 @@ from fairlead.runtime.clock import timestamp
 RECLAIM_POLICIES: Final = ("Delete", "Recycle", "Retain")
 MOUNT_OPTIONS: Final = "volume.beta.kubernetes.io/mount-options"
 
+_INLINE: Final = "in the context of inline volumes"
 _SOURCE_IS_FIXED: Final = "spec.persistentvolumesource is immutable after creation"
 _RECYCLE_IS_OLD: Final = (
     "The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning."
@@ -125,7 +126,7 @@ class PersistentVolumeStrategy(Strategy):
 
 
 def _validate_spec(spec: Obj, name: str, errors: Errors) -> None:
-    _validate_access_modes(spec.get("accessModes") or [], errors)
+    _validate_access_modes(spec.get("accessModes") or [], "spec.accessModes", errors)
     _validate_capacity(spec.get("capacity") or {}, errors)
     policy = spec["persistentVolumeReclaimPolicy"]
     if policy not in RECLAIM_POLICIES:
@@ -147,14 +148,33 @@ def _validate_spec(spec: Obj, name: str, errors: Errors) -> None:
         _validate_attributes_class(attributes_class, spec, errors)
 
 
-def _validate_access_modes(modes: list[str], errors: Errors) -> None:
+def validate_inline_spec(spec: Obj, path: str, errors: Errors) -> None:
+    """Of a volume without an object of its own: nothing but what its CSI driver needs to attach it."""
+    for field in ("claimRef", "capacity"):
+        if spec.get(field):
+            errors.forbidden(f"{path}.{field}", f"may not be specified {_INLINE}")
+    if spec.get("csi") is None:
+        errors.required(f"{path}.csi", f"has to be specified {_INLINE}")
+    _validate_access_modes(spec.get("accessModes") or [], f"{path}.accessModes", errors)
+    if spec.get("persistentVolumeReclaimPolicy") not in (None, "", "Retain"):
+        errors.forbidden(f"{path}.persistentVolumeReclaimPolicy", f"may only be Retain {_INLINE}")
+    if spec.get("nodeAffinity") is not None:
+        errors.forbidden(f"{path}.nodeAffinity", f"may not be specified {_INLINE}")
+    validate_sources(spec, "", path, errors)
+    if spec.get("storageClassName"):
+        errors.forbidden(f"{path}.storageClassName", f"may not be specified {_INLINE}")
+    if spec.get("volumeMode") not in (None, "Filesystem"):
+        errors.forbidden(f"{path}.volumeMode", f"may not specify volumeMode other than Filesystem {_INLINE}")
+
+
+def _validate_access_modes(modes: list[str], path: str, errors: Errors) -> None:
     if not modes:
-        errors.required("spec.accessModes")
+        errors.required(path)
     for mode in modes:
         if mode not in ACCESS_MODES:
-            errors.not_supported("spec.accessModes", mode, ACCESS_MODES)
+            errors.not_supported(path, mode, ACCESS_MODES)
     if "ReadWriteOncePod" in modes and any(mode != "ReadWriteOncePod" and mode in ACCESS_MODES for mode in modes):
-        errors.forbidden("spec.accessModes", "may not use ReadWriteOncePod with other access modes")
+        errors.forbidden(path, "may not use ReadWriteOncePod with other access modes")
 
 
 def _validate_capacity(capacity: Mapping[str, str], errors: Errors) -> None:

@@ -199,7 +199,7 @@ class StorageClassStrategy(Strategy):
             errors.required("provisioner", provisioner)
         else:
             check(errors, "provisioner", provisioner.lower(), names.qualified_name)
-        if obj["reclaimPolicy"] not in ("Delete", "Retain"):
+        if obj["reclaimPolicy"] not in ("", "Delete", "Retain"):
             errors.not_supported("reclaimPolicy", obj["reclaimPolicy"], ("Delete", "Retain"))
         if obj["volumeBindingMode"] not in BINDING_MODES:
             errors.not_supported("volumeBindingMode", obj["volumeBindingMode"], BINDING_MODES)

@@ -13,6 +13,7 @@ from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj
 from fairlead.api.quantity import parse
 from fairlead.api.selectors import validate_structured
+from fairlead.kinds.persistent_volumes import validate_inline_spec
 from fairlead.kinds.rules import (
     IMMUTABLE,
     NOT_NEGATIVE,
@@ -27,13 +28,14 @@ from fairlead.kinds.strategy import Strategy
 LIFECYCLE_MODES: Final = ("Persistent", "Ephemeral")
 GROUP_POLICIES: Final = ("File", "None", "ReadWriteOnceWithFSType")
 
-_NODE_ID_MAX: Final = 192
+_NODE_ID_MAX: Final = 256
 _LEAST_UPDATE_SECONDS: Final = 10
 _TOKEN_SECONDS: Final = (600, 1 << 32)
 _PARAMETERS_MAX: Final = 512
 _PARAMETERS_BYTES: Final = 256 * 1024
 _ATTACHMENT_BYTES: Final = 256 * 1024
 _ERROR_MESSAGE_MAX: Final = 1024
+_CODE_MAX: Final = 2**31 - 1
 
 
 class CSIDriverStrategy(Strategy):
@@ -60,6 +62,10 @@ class CSIDriverStrategy(Strategy):
         if period is not None and period < _LEAST_UPDATE_SECONDS:
             path = "spec.nodeAllocatableUpdatePeriodSeconds"
             errors.invalid(path, period, "must be greater than or equal to 10 seconds")
+        in_secrets = spec.get("serviceAccountTokenInSecrets")
+        if in_secrets is not None and not spec.get("tokenRequests"):
+            text = "serviceAccountTokenInSecrets is set but no tokenRequests are specified"
+            errors.invalid("spec.serviceAccountTokenInSecrets", in_secrets, text)
 
     def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
         self.validate(obj, errors)
@@ -193,6 +199,8 @@ def _validate_attached(source: Obj, errors: Errors) -> None:
         errors.forbidden(path, text)
     elif volume == "":
         errors.required(f"{path}.persistentVolumeName", "must specify non empty persistentVolumeName")
+    elif inline is not None:
+        validate_inline_spec(inline, f"{path}.inlineVolumeSpec", errors)
 
 
 def _validate_attachment_status(status: Obj, errors: Errors) -> None:
@@ -200,9 +208,11 @@ def _validate_attachment_status(status: Obj, errors: Errors) -> None:
     if sum(len(key.encode()) + len(value.encode()) for key, value in texts.items()) > _ATTACHMENT_BYTES:
         errors.too_long("status.attachmentMetadata", _ATTACHMENT_BYTES)
     for field in ("attachError", "detachError"):
-        message = (status.get(field) or {}).get("message") or ""
-        if len(message.encode()) > _ERROR_MESSAGE_MAX:
+        error = status.get(field) or {}
+        if len((error.get("message") or "").encode()) > _ERROR_MESSAGE_MAX:
             errors.too_long(f"status.{field}.message", _ATTACHMENT_BYTES)
+        if (code := error.get("errorCode")) is not None:
+            check(errors, f"status.{field}.errorCode", code, lambda number: names.in_range(number, 0, _CODE_MAX))
 
 
 class VolumeAttributesClassStrategy(Strategy):
@@ -211,8 +221,7 @@ class VolumeAttributesClassStrategy(Strategy):
         if not driver:
             errors.required("driverName", driver)
         else:
-            for text in names.qualified_name(driver.lower()):
-                errors.invalid("driverName", driver, text)
+            check(errors, "driverName", driver.lower(), names.qualified_name)
         validate_parameters(parameters, errors)
         if not parameters:
             errors.required("parameters", "must contain at least one key/value pair")
