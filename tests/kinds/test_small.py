@@ -621,3 +621,14 @@ def test_conditions_say_when_and_why() -> None:
         "status.conditions[0].lastTransitionTime: Required value: must be set",
         "status.conditions[0].reason: Required value: must be set",
     ]
+
+
+def test_a_flow_is_told_apart_by_user_or_namespace() -> None:
+    rule = {
+        "subjects": [{"kind": "User", "user": {"name": "u"}}],
+        "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+    }
+    spec = {"priorityLevelConfiguration": {"name": "p"}, "rules": [rule]}
+    assert born("FlowSchema", spec=spec | {"distinguisherMethod": {"type": "Pod"}})[1] == [
+        'spec.distinguisherMethod.type: Unsupported value: {"Type":"Pod"}: supported values: "ByNamespace", "ByUser"'
+    ]
