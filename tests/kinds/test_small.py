@@ -340,6 +340,14 @@ def test_what_is_wrong_with_a_changed_volume_is_told_twice() -> None:
     assert refusals == [unknown, unknown, 'volumeMode: Invalid value: "Tape": field is immutable']
 
 
+def test_of_a_claim_that_has_a_source_only_the_change_is_refused() -> None:
+    source = {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s"}
+    claim: Obj = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    old = made("PersistentVolumeClaim", spec=claim | {"dataSource": source})
+    _, refusals = updated(old, lambda obj: obj["spec"].update(dataSource=source | {"apiGroup": "-"}))
+    assert {text.partition(": ")[0] for text in refusals} == {"spec"}
+
+
 def test_volume_may_learn_later_how_it_expands() -> None:
     old = made("PersistentVolume", spec=VOLUME | {"csi": {"driver": "d", "volumeHandle": "h"}})
     secret = {"controllerExpandSecretRef": {"name": "s", "namespace": "ns"}}

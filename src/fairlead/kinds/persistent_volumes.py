@@ -225,10 +225,13 @@ def _validate_same_affinity(affinity: Obj | None, was: Obj | None, errors: Error
 
 
 def _renamed(old: Any, new: Any) -> Any:
-    """The old affinity with the labels of today, wherever the new one has them in the same place."""
+    """The old affinity with the labels of today, wherever the new one has them in the same place.
+
+    Where it has none, that counts as the name of today for all that need no other (as upstream).
+    """
     if isinstance(old, dict) and isinstance(new, dict):
         return {
-            key: new[key] if key == "key" and _TODAY.get(value) == new.get(key) else _renamed(value, new.get(key))
+            key: new[key] if key == "key" and _TODAY.get(value, "") == new.get(key) else _renamed(value, new.get(key))
             for key, value in old.items()
         }
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):

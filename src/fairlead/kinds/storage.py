@@ -64,9 +64,10 @@ class PersistentVolumeClaimStrategy(Strategy):
 
     def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
         """Upstream validates the new object and then the change, so every error is reported twice."""
-        self.validate(obj, errors)
-        self.validate(obj, errors)
         spec, was = obj["spec"], old["spec"]
+        had_groups = any("apiGroup" in (was.get(field) or {}) for field in ("dataSource", "dataSourceRef"))
+        for _ in range(2):
+            validate_claim_spec(spec, "spec", errors, has_any_groups=had_groups)
         annotation, was_annotated = (class_annotation(claim) for claim in (obj, old))
         if (annotation or "") != (was_annotated or "") and not _moves_to_the_field(obj, old):
             errors.invalid(f"metadata.annotations.{CLASS_ANNOTATION}", annotation or "", "field is immutable")
