@@ -251,6 +251,29 @@ def test_what_may_change(kind: str, fields: Obj, change: Callable[[Obj], Any], r
     assert updated(made(kind, **fields), change)[1] == refusals
 
 
+@pytest.mark.parametrize(
+    ("kind", "fields", "change", "fields_refused"),
+    [
+        (
+            "StorageClass",
+            {"provisioner": "p"},
+            {"allowedTopologies": [{"matchLabelExpressions": [{"key": "zone", "values": []}]}]},
+            ["allowedTopologies[0].matchLabelExpressions[0].values"],
+        ),
+        ("CSIStorageCapacity", {"storageClassName": "s", "capacity": "1Gi"}, {"capacity": "-1"}, ["capacity"]),
+        (
+            "RuntimeClass",
+            {"handler": "h"},
+            {"overhead": {"podFixed": {"cpu": "-1"}}, "scheduling": {"nodeSelector": {"-": "x"}}},
+            ["overhead.limits[cpu]", "scheduling.nodeSelector"],
+        ),
+    ],
+)
+def test_what_may_change_is_still_checked(kind: str, fields: Obj, change: Obj, fields_refused: list[str]) -> None:
+    _, refusals = updated(made(kind, **fields), lambda obj: obj.update(change))
+    assert [refusal.partition(": ")[0] for refusal in refusals] == fields_refused
+
+
 def test_parameters_of_a_class_of_ingresses_are_of_the_cluster() -> None:
     spec = made("IngressClass", spec={"controller": "a.b/c", "parameters": PARAMETERS})["spec"]
     assert spec["parameters"]["scope"] == "Cluster"

@@ -190,6 +190,8 @@ def _validate_attributes_class_update(obj: Obj, old: Obj, errors: Errors) -> Non
 
 
 class StorageClassStrategy(Strategy):
+    meta_checks = (MetaCheck.WHOLE, MetaCheck.CHANGE)
+
     def default(self, obj: Obj) -> None:
         obj.setdefault("reclaimPolicy", "Delete")
         obj.setdefault("volumeBindingMode", "Immediate")
@@ -208,6 +210,7 @@ class StorageClassStrategy(Strategy):
         _validate_topologies(obj.get("allowedTopologies") or (), errors)
 
     def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
+        self.validate(obj, errors)
         if (obj.get("parameters") or {}) != (old.get("parameters") or {}):
             errors.forbidden("parameters", "updates to parameters are forbidden.")
         for field in ("provisioner", "reclaimPolicy"):

@@ -23,7 +23,7 @@ from fairlead.kinds.rules import (
     validate_driver_name,
     validate_unchanged,
 )
-from fairlead.kinds.strategy import Strategy
+from fairlead.kinds.strategy import MetaCheck, Strategy
 
 LIFECYCLE_MODES: Final = ("Persistent", "Ephemeral")
 GROUP_POLICIES: Final = ("File", "None", "ReadWriteOnceWithFSType")
@@ -91,6 +91,7 @@ def _validate_token_requests(requests: list[Obj] | tuple[Obj, ...], errors: Erro
 
 class CSINodeStrategy(Strategy):
     allows_unconditional_update = False
+    meta_checks = (MetaCheck.WHOLE,)
 
     def validate(self, obj: Obj, errors: Errors) -> None:
         seen: set[str] = set()
@@ -141,6 +142,7 @@ def _driver_form(driver: Obj) -> Obj:
 
 class CSIStorageCapacityStrategy(Strategy):
     allows_unconditional_update = False
+    meta_checks = (MetaCheck.WHOLE, MetaCheck.CHANGE)
 
     def validate(self, obj: Obj, errors: Errors) -> None:
         if obj.get("nodeTopology") is not None:
@@ -150,6 +152,7 @@ class CSIStorageCapacityStrategy(Strategy):
             errors.invalid("capacity", capacity, NOT_NEGATIVE)
 
     def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
+        self.validate(obj, errors)
         topology, before = obj.get("nodeTopology"), old.get("nodeTopology")
         validate_unchanged(topology, before, "nodeTopology", errors, selector_form(topology))
         validate_unchanged(obj["storageClassName"], old["storageClassName"], "storageClassName", errors)
@@ -158,6 +161,7 @@ class CSIStorageCapacityStrategy(Strategy):
 class VolumeAttachmentStrategy(Strategy):
     has_status = True
     allows_unconditional_update = False
+    meta_checks = (MetaCheck.WHOLE, MetaCheck.WHOLE)
 
     def validate(self, obj: Obj, errors: Errors) -> None:
         spec = obj["spec"]
@@ -167,6 +171,8 @@ class VolumeAttachmentStrategy(Strategy):
             check(errors, "spec.source.persistentVolumeName", volume, names.dns1123_subdomain)
 
     def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
+        """Upstream validates the new object and then the change, so every error is reported twice."""
+        _validate_attachment(obj, errors)
         _validate_attachment(obj, errors)
         if not is_same(obj["spec"], old["spec"]):
             spec = obj["spec"]
