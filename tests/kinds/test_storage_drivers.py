@@ -31,6 +31,16 @@ def test_a_driver_is_attached_and_keeps_volumes_unless_it_says_otherwise() -> No
     }
 
 
+def test_changes_of_a_driver_are_counted() -> None:
+    driver = made("CSIDriver", spec={"preventPodSchedulingIfMissing": True})
+    assert "generation" not in driver["metadata"] and "preventPodSchedulingIfMissing" not in driver["spec"]
+    changed, _ = updated(driver, _setting(podInfoOnMount=True))
+    assert changed["metadata"]["generation"] == 1
+    assert updated(changed, _setting(preventPodSchedulingIfMissing=True))[0] == changed
+    labelled, _ = updated(changed, lambda obj: obj["metadata"].update(labels={"a": "b"}))
+    assert labelled["metadata"]["generation"] == 1
+
+
 DRIVERS: list[tuple[str, Obj, list[str]]] = [
     (
         "CSIDriver",

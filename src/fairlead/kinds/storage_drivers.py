@@ -10,7 +10,7 @@ from typing import Final
 
 from fairlead.api import names
 from fairlead.api.fields import Errors
-from fairlead.api.objects import Obj
+from fairlead.api.objects import Obj, metadata
 from fairlead.api.quantity import parse
 from fairlead.api.selectors import validate_structured
 from fairlead.kinds.persistent_volumes import validate_inline_spec
@@ -28,6 +28,8 @@ from fairlead.kinds.strategy import MetaCheck, Strategy
 LIFECYCLE_MODES: Final = ("Persistent", "Ephemeral")
 GROUP_POLICIES: Final = ("File", "None", "ReadWriteOnceWithFSType")
 
+#: A field behind a gate (VolumeLimitScaling) that is off in 1.36.
+_GATED: Final = "preventPodSchedulingIfMissing"
 _NODE_ID_MAX: Final = 256
 _LEAST_UPDATE_SECONDS: Final = 10
 _TOKEN_SECONDS: Final = (600, 1 << 32)
@@ -49,6 +51,16 @@ class CSIDriverStrategy(Strategy):
             spec.setdefault(flag, False)
         if not spec.get("volumeLifecycleModes"):
             spec["volumeLifecycleModes"] = ["Persistent"]
+
+    def prepare_create(self, obj: Obj) -> None:
+        obj["spec"].pop(_GATED, None)
+
+    def prepare_update(self, obj: Obj, old: Obj) -> None:
+        """A new driver has no generation: what is counted are the changes of its spec."""
+        if _GATED not in old["spec"]:
+            obj["spec"].pop(_GATED, None)
+        if not is_same(obj["spec"], old["spec"]):
+            metadata(obj)["generation"] = metadata(old).get("generation", 0) + 1
 
     def validate(self, obj: Obj, errors: Errors) -> None:
         spec = obj["spec"]
