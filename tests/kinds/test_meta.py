@@ -37,6 +37,11 @@ def test_a_generate_name_may_end_in_a_dash() -> None:
     made("ConfigMap", meta={"name": "a-x", "generateName": "a-"})
 
 
+def test_a_generate_name_that_came_later_is_checked_too() -> None:
+    _, refusals = updated(made("ConfigMap"), lambda obj: obj["metadata"].update(generateName="a_b-"))
+    assert refusals and {refusal.partition(": ")[0] for refusal in refusals} == {"metadata.generateName"}
+
+
 def test_owners_must_be_complete_and_only_one_is_the_controller() -> None:
     owner: Obj = {"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "u", "controller": True}
     _, refusals = born("ConfigMap", meta={"ownerReferences": [owner, owner | {"name": "p", "uid": ""}]})

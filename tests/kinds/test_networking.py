@@ -131,7 +131,7 @@ def test_addresses_in_the_status_of_an_ingress_are_some() -> None:
         ({"port": "-a"}, ['port: {}"-a": must not begin or end with a hyphen']),
         (
             {"port": 80, "endPort": 70},
-            ["endPort: {}70: must be greater than or equal to `port`"],
+            ["endPort: {}80: must be greater than or equal to `port`"],
         ),
         ({"port": 80, "endPort": 70000}, [f"endPort: {{}}70000: {RANGE}"]),
         ({"port": "http", "endPort": 90}, ["endPort: {}90: may not be specified when `port` is non-numeric"]),

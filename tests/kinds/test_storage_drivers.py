@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from fairlead.api.names import qualified_name
 from fairlead.api.objects import Obj
 from tests.kinds.kind_world import born, made, status_refusals, updated
 
@@ -28,6 +29,16 @@ def test_a_driver_is_attached_and_keeps_volumes_unless_it_says_otherwise() -> No
         "storageCapacity": False,
         "volumeLifecycleModes": ["Persistent"],
     }
+
+
+def test_changes_of_a_driver_are_counted() -> None:
+    driver = made("CSIDriver", spec={"preventPodSchedulingIfMissing": True})
+    assert "generation" not in driver["metadata"] and "preventPodSchedulingIfMissing" not in driver["spec"]
+    changed, _ = updated(driver, _setting(podInfoOnMount=True))
+    assert changed["metadata"]["generation"] == 1
+    assert updated(changed, _setting(preventPodSchedulingIfMissing=True))[0] == changed
+    labelled, _ = updated(changed, lambda obj: obj["metadata"].update(labels={"a": "b"}))
+    assert labelled["metadata"]["generation"] == 1
 
 
 DRIVERS: list[tuple[str, Obj, list[str]]] = [
@@ -82,6 +93,50 @@ DRIVERS: list[tuple[str, Obj, list[str]]] = [
         "VolumeAttachment",
         {"spec": {"attacher": "a.b", "nodeName": "n", "source": {}}},
         ["spec.source: Required value: must specify exactly one of inlineVolumeSpec and persistentVolumeName"],
+    ),
+    (
+        "VolumeAttachment",
+        {
+            "spec": {
+                "attacher": "a.b",
+                "nodeName": "n",
+                "source": {
+                    "inlineVolumeSpec": {
+                        "nfs": {"server": "s", "path": "/d"},
+                        "capacity": {"storage": "1Gi"},
+                        "persistentVolumeReclaimPolicy": "Delete",
+                        "storageClassName": "gold",
+                        "volumeMode": "Block",
+                    }
+                },
+            }
+        },
+        [
+            "spec.source.inlineVolumeSpec.capacity: Forbidden: may not be specified in the context of inline volumes",
+            "spec.source.inlineVolumeSpec.csi: Required value: has to be specified in the context of inline volumes",
+            "spec.source.inlineVolumeSpec.accessModes: Required value",
+            "spec.source.inlineVolumeSpec.persistentVolumeReclaimPolicy: Forbidden: "
+            "may only be Retain in the context of inline volumes",
+            "spec.source.inlineVolumeSpec.storageClassName: Forbidden: "
+            "may not be specified in the context of inline volumes",
+            "spec.source.inlineVolumeSpec.volumeMode: Forbidden: "
+            "may not specify volumeMode other than Filesystem in the context of inline volumes",
+        ],
+    ),
+    ("CSINode", {"spec": {"drivers": [{"name": "a.b", "nodeID": "n" * 256}]}}, []),
+    (
+        "CSIDriver",
+        {"spec": {"serviceAccountTokenInSecrets": True}},
+        [
+            "spec.serviceAccountTokenInSecrets: Invalid value: true: "
+            "serviceAccountTokenInSecrets is set but no tokenRequests are specified"
+        ],
+    ),
+    ("StorageClass", {"provisioner": "p", "reclaimPolicy": ""}, []),
+    (
+        "VolumeAttributesClass",
+        {"driverName": "A_", "parameters": {"iops": "1"}},
+        [f'driverName: Invalid value: "a_": {qualified_name("a_")[0]}'],
     ),
     (
         "VolumeAttributesClass",
@@ -206,18 +261,44 @@ def test_what_may_change(kind: str, fields: Obj, change: Callable[[Obj], Any], r
     assert updated(made(kind, **fields), change)[1] == refusals
 
 
+@pytest.mark.parametrize(
+    ("kind", "fields", "change", "fields_refused"),
+    [
+        (
+            "StorageClass",
+            {"provisioner": "p"},
+            {"allowedTopologies": [{"matchLabelExpressions": [{"key": "zone", "values": []}]}]},
+            ["allowedTopologies[0].matchLabelExpressions[0].values"],
+        ),
+        ("CSIStorageCapacity", {"storageClassName": "s", "capacity": "1Gi"}, {"capacity": "-1"}, ["capacity"]),
+        (
+            "RuntimeClass",
+            {"handler": "h"},
+            {"overhead": {"podFixed": {"cpu": "-1"}}, "scheduling": {"nodeSelector": {"-": "x"}}},
+            ["overhead.limits[cpu]", "scheduling.nodeSelector"],
+        ),
+    ],
+)
+def test_what_may_change_is_still_checked(kind: str, fields: Obj, change: Obj, fields_refused: list[str]) -> None:
+    _, refusals = updated(made(kind, **fields), lambda obj: obj.update(change))
+    assert [refusal.partition(": ")[0] for refusal in refusals] == fields_refused
+
+
 def test_parameters_of_a_class_of_ingresses_are_of_the_cluster() -> None:
     spec = made("IngressClass", spec={"controller": "a.b/c", "parameters": PARAMETERS})["spec"]
     assert spec["parameters"]["scope"] == "Cluster"
 
 
-def test_errors_of_an_attachment_are_short() -> None:
+def test_errors_of_an_attachment_are_short_and_have_a_code() -> None:
     attachment = made(
         "VolumeAttachment", spec={"attacher": "a.b", "nodeName": "n", "source": {"persistentVolumeName": "v"}}
     )
     told = {"attached": False, "attachError": {"message": "x" * 1025}}
     assert status_refusals(attachment, told) == [
         "status.attachError.message: Too long: may not be more than 262144 bytes"
+    ]
+    assert status_refusals(attachment, {"attached": False, "detachError": {"errorCode": -1}}) == [
+        "status.detachError.errorCode: Invalid value: -1: must be between 0 and 2147483647, inclusive"
     ]
     assert status_refusals(attachment, {"attached": True}) == []
 

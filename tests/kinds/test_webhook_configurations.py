@@ -81,6 +81,13 @@ def test_what_is_left_open_is_filled_in() -> None:
         ),
         ({"clientConfig": {}}, ["clientConfig: Required value: exactly one of url or service is required"]),
         (
+            {"clientConfig": {"url": "https://h:http"}},
+            [
+                'clientConfig.url: Required value: url must be a valid URL: parse "https://h:http": '
+                'invalid port ":http" after host; desired format: https://host[/path]'
+            ],
+        ),
+        (
             {"clientConfig": {"url": "http://x"}},
             [
                 "clientConfig.url: Invalid value: \"http\": 'https' is the only allowed URL scheme; desired format: "

@@ -139,6 +139,10 @@ type PodSpec struct {
 
 type Mode string
 
+type PersistentVolumeSource struct {
+	Local *DiskSource
+}
+
 type Disk struct {
 	v1.ObjectMeta
 	DiskSource
@@ -226,6 +230,7 @@ def test_the_internal_types_of_a_pod_have_go_names_and_the_json_names_that_do_no
     assert list(podspec_lines(Sources(tree))) == [
         "Disk: ^@meta, ^DiskSource, Port i",
         "DiskSource: EndpointsName=endpoints s, ReadOnly b",
+        "PersistentVolumeSource: Local *DiskSource",
         "PodSpec: Disks []Disk, Ring {}, HostPID b, Selector *@, Mode *s, Deadlines []t",
     ]
 

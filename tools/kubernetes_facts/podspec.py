@@ -1,4 +1,5 @@
-"""Writes `podspec_internal.txt`: the internal types of a pod's specification, as upstream's errors print them."""
+"""Writes `podspec_internal.txt`: the internal types of a pod's specification, and of a volume's, as upstream's errors
+print them."""
 
 from __future__ import annotations
 
@@ -11,13 +12,15 @@ from tools.kubernetes_facts.gosource import GoField
 from tools.kubernetes_facts.sources import Sources
 
 HEADER: Final = """\
-# The internal types of a pod specification in Kubernetes {release}, read by podspec_form.py. Made by
-# tools/kubernetes_facts from pkg/apis/core/types.go; the JSON names come from the published types.
+# The internal types of a pod specification, and of what a PersistentVolume is, in Kubernetes {release}, read by
+# podspec_form.py. Made by tools/kubernetes_facts from pkg/apis/core/types.go; the JSON names come from the published
+# types.
 # One line a struct: its fields in order, each `GoName type` or, where the JSON name does not follow from the Go name,
 # `GoName=jsonName type`. Types: s text, i number, b truth, q quantity, t time, {{}} a map, @ a label selector, [] a
 # list, * a pointer, else the name of a struct; ^ inlines a struct, ^@meta object metadata.
 """
-_ROOT: Final = "io.k8s.kubernetes.pkg.apis.core.PodSpec"
+_INTERNAL: Final = "io.k8s.kubernetes.pkg.apis.core"
+_ROOTS: Final = (f"{_INTERNAL}.PodSpec", f"{_INTERNAL}.PersistentVolumeSource")
 _PUBLISHED: Final = "io.k8s.api.core.v1"
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1"
 #: How the table writes a type that is no struct of its own.
@@ -36,9 +39,9 @@ _PREFIX: Final = re.compile(r"(?:\*|\[\])*")
 
 
 def podspec_lines(sources: Sources) -> Iterator[str]:
-    """A line for every struct that a pod's specification consists of."""
+    """A line for every struct that these specifications consist of."""
     rows: dict[str, str] = {}
-    waiting = [_ROOT]
+    waiting = [*_ROOTS]
     while waiting:
         struct = waiting.pop()
         name = struct.rpartition(".")[2]

@@ -31,7 +31,8 @@ from fairlead.cel.values import Uint
 
 #: The longest expression that is read, in characters (cel-go's default).
 MOST_CHARACTERS: Final = 100_000
-_RESERVED: Final = frozenset(
+#: Names that no variable has, because they may come to mean something.
+RESERVED: Final = frozenset(
     (
         *("as", "break", "const", "continue", "else", "for", "function", "if", "import"),
         *("let", "loop", "package", "namespace", "return", "var", "void", "while"),
@@ -190,7 +191,7 @@ class _Builder(Transformer[Token, Node]):
     # -- literals
 
     def ident(self, name: Token) -> Node:
-        if name in _RESERVED:
+        if name in RESERVED:
             raise _BadSyntax(_at(name), f"reserved identifier: {name}")
         return Ident(str(name), _at(name))
 

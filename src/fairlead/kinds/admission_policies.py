@@ -12,10 +12,12 @@ from typing import Any, Final
 
 import msgspec
 
+from fairlead.api import names
 from fairlead.api.fields import Errors
-from fairlead.api.names import dns1123_subdomain
-from fairlead.api.objects import Obj
+from fairlead.api.objects import Obj, name_of
+from fairlead.api.selectors import validate_structured
 from fairlead.cel.environment import Environment, Program
+from fairlead.cel.parsing import RESERVED
 from fairlead.cel.types import BOOL, NULL, STRING, ObjectField, ObjectType, Type
 from fairlead.kinds.admission_expressions import (
     MOST_CHARACTERS,
@@ -27,10 +29,15 @@ from fairlead.kinds.admission_expressions import (
 )
 from fairlead.kinds.admission_rules import default_match, validate_failure_policy, validate_match
 from fairlead.kinds.others import CountedStrategy
+from fairlead.kinds.rules import check
 
 _ACTIONS: Final = ("Audit", "Deny", "Warn")
-_REASONS: Final = ("Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized")
+_REASONS: Final = ("Forbidden", "Invalid", "RequestEntityTooLarge")
+_MOST_ANNOTATIONS: Final = 20
+_LONGEST_VALUE: Final = 5 * 1024
+_LINE_BREAK: Final = re.compile("[\n\r]")
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_KEYWORDS: Final = RESERVED | {"true", "false", "null", "in"}
 
 
 class Validation(msgspec.Struct, frozen=True):
@@ -82,9 +89,8 @@ class PolicyCompiler:
                 validations.append(found)
         annotations = []
         for index, annotation in enumerate(self._spec.get("auditAnnotations") or ()):
-            path, source = f"spec.auditAnnotations[{index}].valueExpression", annotation.get("valueExpression")
-            if program := compile_expression(self.environment(), source, path, self._errors, STRING, NULL):
-                annotations.append(AuditAnnotation(annotation.get("key", ""), source, program))
+            if found_annotation := self._annotation(annotation, f"spec.auditAnnotations[{index}].valueExpression"):
+                annotations.append(found_annotation)
         return CompiledPolicy(conditions, variables, tuple(validations), tuple(annotations))
 
     def conditions(self) -> tuple[Condition, ...]:
@@ -118,7 +124,7 @@ class PolicyCompiler:
     def _validation(self, validation: Mapping[str, Any], path: str) -> Validation | None:
         program = self._required(validation.get("expression"), f"{path}.expression", BOOL)
         message = None
-        if text := validation.get("messageExpression"):
+        if (text := validation.get("messageExpression") or "").strip():
             environment = self.environment(has_authorizer=False)
             message = compile_expression(environment, text, f"{path}.messageExpression", self._errors, STRING)
         if program is None:
@@ -130,6 +136,15 @@ class PolicyCompiler:
             (validation.get("message") or "").strip(),
             validation.get("reason") or "Invalid",
         )
+
+    def _annotation(self, annotation: Obj, path: str) -> AuditAnnotation | None:
+        source = annotation.get("valueExpression") or ""
+        if len(source.strip().encode()) > _LONGEST_VALUE:
+            self._errors.required(path, f"must not exceed {_LONGEST_VALUE} bytes in length")
+            return None
+        environment, missing = self.environment(), "valueExpression is not specified"
+        program = compile_expression(environment, source, path, self._errors, STRING, NULL, missing=missing)
+        return AuditAnnotation(annotation.get("key", ""), source, program) if program else None
 
 
 # -- what policies and bindings may say
@@ -149,7 +164,7 @@ class ValidatingAdmissionPolicyStrategy(CountedStrategy):
 
     def validate(self, obj: Obj, errors: Errors) -> None:
         spec = obj.get("spec") or {}
-        _validate_form(spec, errors)
+        _validate_form(spec, name_of(obj), errors)
         if are_bounded(_expressions(spec), errors):
             compile_policy(spec, errors)
 
@@ -180,19 +195,19 @@ def validate_common(spec: Obj, errors: Errors) -> None:
     if not (match := spec.get("matchConstraints")):
         errors.required("spec.matchConstraints")
     else:
+        validate_match(match, "spec.matchConstraints", errors)
         if not match.get("resourceRules"):
             errors.required("spec.matchConstraints.resourceRules")
-        validate_match(match, "spec.matchConstraints", errors)
     validate_condition_names(spec.get("matchConditions") or (), "spec.matchConditions", errors)
     for index, variable in enumerate(spec.get("variables") or ()):
         name = variable.get("name") or ""
         if not name:
             errors.required(f"spec.variables[{index}].name", "name is not specified")
-        elif not _IDENTIFIER.fullmatch(name):
+        elif not _IDENTIFIER.fullmatch(name) or name in _KEYWORDS:
             errors.invalid(f"spec.variables[{index}].name", name, "name is not a valid CEL identifier")
 
 
-def _validate_form(spec: Obj, errors: Errors) -> None:
+def _validate_form(spec: Obj, name: str, errors: Errors) -> None:
     validate_common(spec, errors)
     if not spec.get("validations") and not spec.get("auditAnnotations"):
         text = "validations or auditAnnotations must contain at least one item"
@@ -200,23 +215,58 @@ def _validate_form(spec: Obj, errors: Errors) -> None:
         errors.required("spec.auditAnnotations", text)
     for index, validation in enumerate(spec.get("validations") or ()):
         _validate_validation(validation, f"spec.validations[{index}]", errors)
+    _validate_annotations(spec.get("auditAnnotations") or [], name, errors)
 
 
-def _validate_param_kind(kind: Obj, errors: Errors) -> None:
-    if not kind.get("apiVersion"):
-        errors.required("spec.paramKind.apiVersion")
-    if not kind.get("kind"):
-        errors.required("spec.paramKind.kind")
+def _validate_annotations(annotations: Sequence[Obj], policy: str, errors: Errors) -> None:
+    """The keys of what the audit log is told; there they come after the name of the policy."""
+    path, seen = "spec.auditAnnotations", set[str]()
+    if len(annotations) > _MOST_ANNOTATIONS:
+        fields = (("Key", "key"), ("ValueExpression", "valueExpression"))
+        shown = [{go: annotation.get(field, "") for go, field in fields} for annotation in annotations]
+        errors.invalid(path, shown, f"must not have more than {_MOST_ANNOTATIONS} auditAnnotations")
+    for index, annotation in enumerate(annotations):
+        key = annotation.get("key", "")
+        check(errors, f"{path}[{index}].key", f"{policy}/{key}", names.qualified_name)
+        if key in seen:
+            errors.duplicate(f"{path}[{index}].key", key)
+        seen.add(key)
+
+
+def _validate_param_kind(param: Obj, errors: Errors) -> None:
+    path, api_version, kind = "spec.paramKind", param.get("apiVersion", ""), param.get("kind", "")
+    if not api_version:
+        errors.required(f"{path}.apiVersion")
+    else:
+        _validate_api_version(api_version, f"{path}.apiVersion", errors)
+    if not kind:
+        errors.required(f"{path}.kind")
+    elif wrong := names.dns1035_label(kind.lower()):
+        text = f"may have mixed case, but should otherwise match: {','.join(wrong)}"
+        errors.invalid(f"{path}.kind", kind, text)
+
+
+def _validate_api_version(text: str, path: str, errors: Errors) -> None:
+    if text.count("/") > 1:
+        errors.invalid(path, text, f"unexpected GroupVersion string: {text}")
+        return
+    group, _, version = text.rpartition("/")
+    if group and (wrong := names.dns1123_subdomain(group)):
+        errors.invalid(path, group, ",".join(wrong))
+    if not version:
+        errors.invalid(path, text, "version must be specified")
+    elif wrong := names.dns1035_label(version):
+        errors.invalid(path, version, ",".join(wrong))
 
 
 def _validate_validation(validation: Obj, path: str, errors: Errors) -> None:
-    message = validation.get("message") or ""
+    message, expression = validation.get("message") or "", validation.get("messageExpression") or ""
+    if expression and not expression.strip():
+        errors.invalid(f"{path}.messageExpression", expression, "must be non-empty if specified")
     if message and not message.strip():
         errors.invalid(f"{path}.message", message, "message must be non-empty if specified")
-    elif "\n" in message.strip():
+    elif _LINE_BREAK.search(message.strip()):
         errors.invalid(f"{path}.message", message, "message must not contain line breaks")
-    elif "\n" in (validation.get("expression") or "").strip() and not message.strip():
-        errors.required(f"{path}.message", "message must be specified if expression contains line breaks")
     if validation.get("reason") is not None and validation["reason"] not in _REASONS:
         errors.not_supported(f"{path}.reason", validation["reason"], _REASONS)
 
@@ -237,8 +287,7 @@ class AdmissionPolicyBindingStrategy(CountedStrategy):
         if not (name := spec.get("policyName")):
             errors.required("spec.policyName")
         else:
-            for fault in dns1123_subdomain(name):
-                errors.invalid("spec.policyName", name, fault)
+            check(errors, "spec.policyName", name, names.dns1123_subdomain)
         if reference := spec.get("paramRef"):
             _validate_param_ref(reference, errors)
         if match := spec.get("matchResources"):
@@ -271,13 +320,17 @@ def _validate_actions(actions: Sequence[str], errors: Errors) -> None:
 
 def _validate_param_ref(reference: Obj, errors: Errors) -> None:
     path, name, selector = "spec.paramRef", reference.get("name"), reference.get("selector")
-    if name and selector is not None:
+    has_both = bool(name) and selector is not None
+    check(errors, f"{path}.name", name or "", names.path_segment_name)
+    if has_both:
         errors.forbidden(f"{path}.name", "name and selector are mutually exclusive")
+    validate_structured(selector, errors, f"{path}.selector")
+    if has_both:
         errors.forbidden(f"{path}.selector", "name and selector are mutually exclusive")
-    elif not name and selector is None:
+    if not name and selector is None:
         errors.required(path, "one of name or selector must be specified")
     action = reference.get("parameterNotFoundAction")
-    if action is None:
+    if not action:
         errors.required(f"{path}.parameterNotFoundAction")
     elif action not in ("Allow", "Deny"):
-        errors.not_supported(f"{path}.parameterNotFoundAction", action, ("Deny", "Allow"))
+        errors.not_supported(f"{path}.parameterNotFoundAction", action, ("Deny", "Allow"), sort=False)

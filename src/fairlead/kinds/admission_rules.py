@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from fairlead.api import names
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj
 from fairlead.api.selectors import validate_structured
+from fairlead.kinds.rules import check
 
 SELECTORS: Final = ("namespaceSelector", "objectSelector")
 _OPERATIONS: Final = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
@@ -45,7 +47,17 @@ def validate_match(match: Obj, path: str, errors: Errors) -> None:
         validate_structured(match.get(key), errors, f"{path}.{key}")
     for key in ("resourceRules", "excludeResourceRules"):
         for index, rule in enumerate(match.get(key) or ()):
+            _validate_names(rule.get("resourceNames") or (), f"{path}.{key}[{index}].resourceNames", errors)
             validate_rule(rule, f"{path}.{key}[{index}]", errors)
+
+
+def _validate_names(resources: Sequence[str], path: str, errors: Errors) -> None:
+    seen: set[str] = set()
+    for index, name in enumerate(resources):
+        check(errors, f"{path}[{index}]", name, names.path_segment_name)
+        if name in seen:
+            errors.duplicate(f"{path}[{index}]", name)
+        seen.add(name)
 
 
 def validate_match_policy(match: Obj, path: str, errors: Errors) -> None:

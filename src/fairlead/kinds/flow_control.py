@@ -57,7 +57,8 @@ class FlowSchemaStrategy(_FlowControlStrategy):
         _validate_precedence(name, spec["matchingPrecedence"], errors)
         method = spec.get("distinguisherMethod")
         if method is not None and method["type"] not in (BY_USER, BY_NAMESPACE):
-            errors.not_supported("spec.distinguisherMethod.type", method, (BY_NAMESPACE, BY_USER))
+            shown = {"Type": method["type"]}
+            errors.not_supported("spec.distinguisherMethod.type", shown, (BY_NAMESPACE, BY_USER))
         level = spec["priorityLevelConfiguration"].get("name", "")
         if level:
             check(errors, "spec.priorityLevelConfiguration.name", level, names.dns1123_subdomain)

@@ -77,7 +77,7 @@ def validate_meta_update(
     meta, was = metadata(obj), metadata(old)
     change = Errors()
     _validate_change(meta, was, change)
-    if not change and meta.get("finalizers") == was.get("finalizers"):
+    if not change and all(meta.get(field) == was.get(field) for field in ("finalizers", "generateName")):
         return  # nothing else of a stored object can have become wrong
     whole = Errors()
     _validate_whole(obj, whole, resource, names.path_segment_name)

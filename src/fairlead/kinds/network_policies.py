@@ -78,7 +78,7 @@ def _validate_port(port: Obj, path: str, errors: Errors) -> None:
         check(errors, f"{path}.port", number, names.port_number)
         if end is not None:
             if end < number:
-                errors.invalid(f"{path}.endPort", end, "must be greater than or equal to `port`")
+                errors.invalid(f"{path}.endPort", number, "must be greater than or equal to `port`")  # as upstream
             check(errors, f"{path}.endPort", end, names.port_number)
         return
     if end is not None:

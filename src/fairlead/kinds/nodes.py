@@ -21,7 +21,7 @@ from fairlead.golang import json as gojson
 from fairlead.golang.quoting import go_quote
 from fairlead.kinds.ips import cidr_warnings, family_of, parse_network, validate_cidr
 from fairlead.kinds.resource_names import in_order, round_up, validate_amount
-from fairlead.kinds.rules import check, validate_unique
+from fairlead.kinds.rules import check
 from fairlead.kinds.strategy import MetaCheck, Strategy
 
 _TAINTS_ANNOTATION: Final = "scheduler.alpha.kubernetes.io/taints"
@@ -229,7 +229,6 @@ def _validate_pod_cidrs(cidrs: list[str], errors: Errors) -> None:
     families = {family_of(cidr.partition("/")[0]) for cidr in cidrs}
     if bad is not None or len(families) < 2 or len(cidrs) > 2:
         errors.invalid("spec.podCIDRs", cidrs, "may specify no more than one CIDR for each IP family")
-    validate_unique(cidrs, "spec.podCIDRs", errors)
 
 
 def _validate_same_cidrs(cidrs: list[str], old: list[str], errors: Errors) -> None:

@@ -16,7 +16,7 @@ from fairlead.kinds.podspec.tolerations import validate_tolerations
 from fairlead.kinds.podspec.warnings import template_warnings
 from fairlead.kinds.resource_names import round_up
 from fairlead.kinds.rules import check, validate_unchanged
-from fairlead.kinds.strategy import Strategy
+from fairlead.kinds.strategy import MetaCheck, Strategy
 
 
 class CountedStrategy(Strategy):
@@ -57,6 +57,7 @@ class RuntimeClassStrategy(Strategy):
 
     allows_create_on_update = True
     allows_unconditional_update = False
+    meta_checks = (MetaCheck.WHOLE, MetaCheck.CHANGE)
 
     def default(self, obj: Obj) -> None:
         round_up((obj.get("overhead") or {}).get("podFixed"))
@@ -70,6 +71,7 @@ class RuntimeClassStrategy(Strategy):
             _validate_tolerations(scheduling.get("tolerations") or (), "scheduling.tolerations", errors)
 
     def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
+        self.validate(obj, errors)
         validate_unchanged(obj["handler"], old["handler"], "handler", errors)
 
 

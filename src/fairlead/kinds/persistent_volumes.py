@@ -19,9 +19,9 @@ from fairlead.kinds.persistent_volume_sources import sources_of, validate_source
 from fairlead.kinds.podspec.affinity import validate_node_selector
 from fairlead.kinds.podspec.claim_template import ACCESS_MODES, VOLUME_MODES
 from fairlead.kinds.podspec.differences import difference
-from fairlead.kinds.podspec.structs import NODE_SELECTOR_TERM, all_as_go
 from fairlead.kinds.podspec.volume_defaults import default_volume
 from fairlead.kinds.podspec.warnings import DEPRECATED_VOLUMES, node_selector_warnings
+from fairlead.kinds.podspec_form import struct_form
 from fairlead.kinds.resource_names import in_order, round_up, validate_basic_amount
 from fairlead.kinds.rules import IMMUTABLE, check, is_same, validate_unchanged
 from fairlead.kinds.strategy import MetaCheck, Strategy
@@ -30,6 +30,7 @@ from fairlead.runtime.clock import timestamp
 RECLAIM_POLICIES: Final = ("Delete", "Recycle", "Retain")
 MOUNT_OPTIONS: Final = "volume.beta.kubernetes.io/mount-options"
 
+_INLINE: Final = "in the context of inline volumes"
 _SOURCE_IS_FIXED: Final = "spec.persistentvolumesource is immutable after creation"
 _RECYCLE_IS_OLD: Final = (
     "The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning."
@@ -125,7 +126,7 @@ class PersistentVolumeStrategy(Strategy):
 
 
 def _validate_spec(spec: Obj, name: str, errors: Errors) -> None:
-    _validate_access_modes(spec.get("accessModes") or [], errors)
+    _validate_access_modes(spec.get("accessModes") or [], "spec.accessModes", errors)
     _validate_capacity(spec.get("capacity") or {}, errors)
     policy = spec["persistentVolumeReclaimPolicy"]
     if policy not in RECLAIM_POLICIES:
@@ -147,14 +148,33 @@ def _validate_spec(spec: Obj, name: str, errors: Errors) -> None:
         _validate_attributes_class(attributes_class, spec, errors)
 
 
-def _validate_access_modes(modes: list[str], errors: Errors) -> None:
+def validate_inline_spec(spec: Obj, path: str, errors: Errors) -> None:
+    """Of a volume without an object of its own: nothing but what its CSI driver needs to attach it."""
+    for field in ("claimRef", "capacity"):
+        if spec.get(field):
+            errors.forbidden(f"{path}.{field}", f"may not be specified {_INLINE}")
+    if spec.get("csi") is None:
+        errors.required(f"{path}.csi", f"has to be specified {_INLINE}")
+    _validate_access_modes(spec.get("accessModes") or [], f"{path}.accessModes", errors)
+    if spec.get("persistentVolumeReclaimPolicy") not in (None, "", "Retain"):
+        errors.forbidden(f"{path}.persistentVolumeReclaimPolicy", f"may only be Retain {_INLINE}")
+    if spec.get("nodeAffinity") is not None:
+        errors.forbidden(f"{path}.nodeAffinity", f"may not be specified {_INLINE}")
+    validate_sources(spec, "", path, errors)
+    if spec.get("storageClassName"):
+        errors.forbidden(f"{path}.storageClassName", f"may not be specified {_INLINE}")
+    if spec.get("volumeMode") not in (None, "Filesystem"):
+        errors.forbidden(f"{path}.volumeMode", f"may not specify volumeMode other than Filesystem {_INLINE}")
+
+
+def _validate_access_modes(modes: list[str], path: str, errors: Errors) -> None:
     if not modes:
-        errors.required("spec.accessModes")
+        errors.required(path)
     for mode in modes:
         if mode not in ACCESS_MODES:
-            errors.not_supported("spec.accessModes", mode, ACCESS_MODES)
+            errors.not_supported(path, mode, ACCESS_MODES)
     if "ReadWriteOncePod" in modes and any(mode != "ReadWriteOncePod" and mode in ACCESS_MODES for mode in modes):
-        errors.forbidden("spec.accessModes", "may not use ReadWriteOncePod with other access modes")
+        errors.forbidden(path, "may not use ReadWriteOncePod with other access modes")
 
 
 def _validate_capacity(capacity: Mapping[str, str], errors: Errors) -> None:
@@ -189,7 +209,8 @@ def _validate_same_source(spec: Obj, was: Obj, errors: Errors) -> None:
         # A driver that can expand volumes may come later.
         new["csi"] = {key: value for key, value in new["csi"].items() if key != "controllerExpandSecretRef"}
     if new != old:
-        errors.forbidden("spec.persistentvolumesource", f"{_SOURCE_IS_FIXED}\n{difference(old, new)}")
+        forms = (struct_form("PersistentVolumeSource", sources) for sources in (old, new))
+        errors.forbidden("spec.persistentvolumesource", f"{_SOURCE_IS_FIXED}\n{difference(*forms)}")
 
 
 def _validate_same_affinity(affinity: Obj | None, was: Obj | None, errors: Errors) -> None:
@@ -198,16 +219,19 @@ def _validate_same_affinity(affinity: Obj | None, was: Obj | None, errors: Error
         return
     shown = None
     if affinity is not None:
-        terms = (affinity.get("required") or {}).get("nodeSelectorTerms")
-        shown = {"Required": {"NodeSelectorTerms": terms and all_as_go(terms, NODE_SELECTOR_TERM)}}
+        required = affinity.get("required")
+        shown = {"Required": required and struct_form("NodeSelector", required)}
     errors.invalid("nodeAffinity", shown, f"{IMMUTABLE}, except for updating from beta label to GA")
 
 
 def _renamed(old: Any, new: Any) -> Any:
-    """The old affinity with the labels of today, wherever the new one has them in the same place."""
+    """The old affinity with the labels of today, wherever the new one has them in the same place.
+
+    Where it has none, that counts as the name of today for all that need no other (as upstream).
+    """
     if isinstance(old, dict) and isinstance(new, dict):
         return {
-            key: new[key] if key == "key" and _TODAY.get(value) == new.get(key) else _renamed(value, new.get(key))
+            key: new[key] if key == "key" and _TODAY.get(value, "") == new.get(key) else _renamed(value, new.get(key))
             for key, value in old.items()
         }
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):

@@ -1,7 +1,7 @@
-"""A whole pod specification as upstream's errors print it.
+"""A whole pod specification, and what it consists of, as upstream's errors print it.
 
-Whoever changes the template of a job is shown all of it: the internal type, under Go's names, with everything unset
-as null, "" or 0. The types stand in `podspec_internal.txt`.
+Whoever changes the template of a job is shown all of it, and whoever changes a pod or a claim what differs: of the
+internal type, under Go's names, with everything unset as null, "" or 0. The types stand in `podspec_internal.txt`.
 """
 
 from __future__ import annotations
@@ -27,14 +27,19 @@ def pod_spec_form(spec: Obj) -> Obj:
     """The spec of a pod or of a template."""
     context = dict(spec.get("securityContext") or {})
     context.update({field: spec[field] for field in _HOST_FIELDS if field in spec})
-    form: Obj = _struct("PodSpec")(spec | {"securityContext": context})
-    return form
+    return struct_form("PodSpec", spec | {"securityContext": context})
 
 
 def template_form(template: Obj) -> Obj:
     """A whole template; its metadata is of a type that has JSON names."""
     meta = {key: map_form(value) if isinstance(value, dict) else value for key, value in template["metadata"].items()}
     return meta | {"Spec": pod_spec_form(template["spec"])}
+
+
+def struct_form(name: str, value: Obj) -> Obj:
+    """Another of the types."""
+    form: Obj = _struct(name)(value)
+    return form
 
 
 @cache

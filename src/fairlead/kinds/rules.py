@@ -87,9 +87,10 @@ def validate_protocol(protocol: str, path: str, errors: Errors) -> None:
 
 
 def validate_driver_name(name: str, path: str, errors: Errors) -> None:
-    """Of a CSI driver (`ValidateCSIDriverName`): an empty one is missing and has the wrong form, too."""
+    """Of a CSI driver (`ValidateCSIDriverName`)."""
     if not name:
         errors.required(path)
+        return
     if len(name.encode()) > _DRIVER_NAME_MAX:
         errors.too_long(path, _DRIVER_NAME_MAX)
     for text in names.dns1123_subdomain(name.lower()):

@@ -18,6 +18,7 @@ from fairlead.api.volumes import CLASS_ANNOTATION, class_annotation
 from fairlead.kinds.podspec.claim_template import validate_claim_spec
 from fairlead.kinds.podspec.differences import difference
 from fairlead.kinds.podspec.warnings import claim_warnings
+from fairlead.kinds.podspec_form import struct_form
 from fairlead.kinds.resource_names import in_order, round_up, validate_basic_amount
 from fairlead.kinds.rules import check, validate_unchanged, validate_unique
 from fairlead.kinds.storage_drivers import validate_parameters
@@ -63,15 +64,17 @@ class PersistentVolumeClaimStrategy(Strategy):
 
     def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
         """Upstream validates the new object and then the change, so every error is reported twice."""
-        self.validate(obj, errors)
-        self.validate(obj, errors)
         spec, was = obj["spec"], old["spec"]
-        annotation, before = (class_annotation(claim) for claim in (obj, old))
-        if (annotation or "") != (before or "") and not _moves_to_the_field(obj, old):
+        had_groups = any("apiGroup" in (was.get(field) or {}) for field in ("dataSource", "dataSourceRef"))
+        for _ in range(2):
+            validate_claim_spec(spec, "spec", errors, has_any_groups=had_groups)
+        annotation, was_annotated = (class_annotation(claim) for claim in (obj, old))
+        if (annotation or "") != (was_annotated or "") and not _moves_to_the_field(obj, old):
             errors.invalid(f"metadata.annotations.{CLASS_ANNOTATION}", annotation or "", "field is immutable")
-        frozen, before_frozen = _frozen(obj, old, spec), _frozen(obj, old, was)
-        if frozen != before_frozen:
-            errors.forbidden("spec", f"{_CLAIM_IS_FIXED}\n{difference(before_frozen, frozen)}")
+        before, after = _without_free_changes(obj, old)
+        if before != after:
+            forms = (struct_form("PersistentVolumeClaimSpec", each) for each in (before, after))
+            errors.forbidden("spec", f"{_CLAIM_IS_FIXED}\n{difference(*forms)}")
         if _storage(spec) < _storage(was) and _storage(spec) <= _capacity(old):
             errors.forbidden("spec.resources.requests.storage", "field can not be less than status.capacity")
         validate_unchanged(spec.get("volumeMode"), was.get("volumeMode"), "volumeMode", errors)
@@ -144,25 +147,26 @@ def _moves_to_the_field(obj: Obj, old: Obj) -> bool:
     )
 
 
-def _frozen(obj: Obj, old: Obj, spec: Obj) -> Obj:
-    """The part of a claim's spec that this update may not change."""
-    free = set()
-    if not old["spec"].get("volumeName"):
-        free.add("volumeName")
-    if old["spec"].get("storageClassName") is None and class_annotation(old) in (
-        None,
-        obj["spec"].get("storageClassName"),
-    ):
-        free.add("storageClassName")
-    frozen = {key: value for key, value in spec.items() if key not in free}
+def _without_free_changes(obj: Obj, old: Obj) -> tuple[Obj, Obj]:
+    """The specs before and after, as if nothing had changed of what this update may change."""
+    before, after = dict(old["spec"]), dict(obj["spec"])
+    if not before.get("volumeName") and after.get("volumeName"):
+        before["volumeName"] = after["volumeName"]
+    if before.get("storageClassName") is None and class_annotation(old) in (None, after.get("storageClassName")):
+        after.pop("storageClassName", None)
     if (obj.get("status") or {}).get("phase") == "Bound":
-        frozen.pop("volumeAttributesClassName", None)
-        resources = dict(spec["resources"])
-        resources["requests"] = {
-            key: amount for key, amount in (resources.get("requests") or {}).items() if key != "storage"
-        }
-        frozen["resources"] = resources
-    return frozen
+        _keep(after, before, "volumeAttributesClassName")
+        requests = dict(after["resources"].get("requests") or {})
+        _keep(requests, before["resources"].get("requests") or {}, "storage")
+        after["resources"] = after["resources"] | {"requests": requests}
+    return before, after
+
+
+def _keep(after: Obj, before: Obj, field: str) -> None:
+    if field in before:
+        after[field] = before[field]
+    else:
+        after.pop(field, None)
 
 
 def _storage(spec: Obj) -> Quantity:
@@ -186,6 +190,8 @@ def _validate_attributes_class_update(obj: Obj, old: Obj, errors: Errors) -> Non
 
 
 class StorageClassStrategy(Strategy):
+    meta_checks = (MetaCheck.WHOLE, MetaCheck.CHANGE)
+
     def default(self, obj: Obj) -> None:
         obj.setdefault("reclaimPolicy", "Delete")
         obj.setdefault("volumeBindingMode", "Immediate")
@@ -196,7 +202,7 @@ class StorageClassStrategy(Strategy):
             errors.required("provisioner", provisioner)
         else:
             check(errors, "provisioner", provisioner.lower(), names.qualified_name)
-        if obj["reclaimPolicy"] not in ("Delete", "Retain"):
+        if obj["reclaimPolicy"] not in ("", "Delete", "Retain"):
             errors.not_supported("reclaimPolicy", obj["reclaimPolicy"], ("Delete", "Retain"))
         if obj["volumeBindingMode"] not in BINDING_MODES:
             errors.not_supported("volumeBindingMode", obj["volumeBindingMode"], BINDING_MODES)
@@ -204,6 +210,7 @@ class StorageClassStrategy(Strategy):
         _validate_topologies(obj.get("allowedTopologies") or (), errors)
 
     def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
+        self.validate(obj, errors)
         if (obj.get("parameters") or {}) != (old.get("parameters") or {}):
             errors.forbidden("parameters", "updates to parameters are forbidden.")
         for field in ("provisioner", "reclaimPolicy"):

@@ -10,9 +10,10 @@ from typing import Final
 
 from fairlead.api import names
 from fairlead.api.fields import Errors
-from fairlead.api.objects import Obj
+from fairlead.api.objects import Obj, metadata
 from fairlead.api.quantity import parse
 from fairlead.api.selectors import validate_structured
+from fairlead.kinds.persistent_volumes import validate_inline_spec
 from fairlead.kinds.rules import (
     IMMUTABLE,
     NOT_NEGATIVE,
@@ -22,18 +23,21 @@ from fairlead.kinds.rules import (
     validate_driver_name,
     validate_unchanged,
 )
-from fairlead.kinds.strategy import Strategy
+from fairlead.kinds.strategy import MetaCheck, Strategy
 
 LIFECYCLE_MODES: Final = ("Persistent", "Ephemeral")
 GROUP_POLICIES: Final = ("File", "None", "ReadWriteOnceWithFSType")
 
-_NODE_ID_MAX: Final = 192
+#: A field behind a gate (VolumeLimitScaling) that is off in 1.36.
+_GATED: Final = "preventPodSchedulingIfMissing"
+_NODE_ID_MAX: Final = 256
 _LEAST_UPDATE_SECONDS: Final = 10
 _TOKEN_SECONDS: Final = (600, 1 << 32)
 _PARAMETERS_MAX: Final = 512
 _PARAMETERS_BYTES: Final = 256 * 1024
 _ATTACHMENT_BYTES: Final = 256 * 1024
 _ERROR_MESSAGE_MAX: Final = 1024
+_CODE_MAX: Final = 2**31 - 1
 
 
 class CSIDriverStrategy(Strategy):
@@ -48,6 +52,16 @@ class CSIDriverStrategy(Strategy):
         if not spec.get("volumeLifecycleModes"):
             spec["volumeLifecycleModes"] = ["Persistent"]
 
+    def prepare_create(self, obj: Obj) -> None:
+        obj["spec"].pop(_GATED, None)
+
+    def prepare_update(self, obj: Obj, old: Obj) -> None:
+        """A new driver has no generation: what is counted are the changes of its spec."""
+        if _GATED not in old["spec"]:
+            obj["spec"].pop(_GATED, None)
+        if not is_same(obj["spec"], old["spec"]):
+            metadata(obj)["generation"] = metadata(old).get("generation", 0) + 1
+
     def validate(self, obj: Obj, errors: Errors) -> None:
         spec = obj["spec"]
         if spec["fsGroupPolicy"] not in GROUP_POLICIES:
@@ -60,6 +74,10 @@ class CSIDriverStrategy(Strategy):
         if period is not None and period < _LEAST_UPDATE_SECONDS:
             path = "spec.nodeAllocatableUpdatePeriodSeconds"
             errors.invalid(path, period, "must be greater than or equal to 10 seconds")
+        in_secrets = spec.get("serviceAccountTokenInSecrets")
+        if in_secrets is not None and not spec.get("tokenRequests"):
+            text = "serviceAccountTokenInSecrets is set but no tokenRequests are specified"
+            errors.invalid("spec.serviceAccountTokenInSecrets", in_secrets, text)
 
     def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
         self.validate(obj, errors)
@@ -85,6 +103,7 @@ def _validate_token_requests(requests: list[Obj] | tuple[Obj, ...], errors: Erro
 
 class CSINodeStrategy(Strategy):
     allows_unconditional_update = False
+    meta_checks = (MetaCheck.WHOLE,)
 
     def validate(self, obj: Obj, errors: Errors) -> None:
         seen: set[str] = set()
@@ -135,6 +154,7 @@ def _driver_form(driver: Obj) -> Obj:
 
 class CSIStorageCapacityStrategy(Strategy):
     allows_unconditional_update = False
+    meta_checks = (MetaCheck.WHOLE, MetaCheck.CHANGE)
 
     def validate(self, obj: Obj, errors: Errors) -> None:
         if obj.get("nodeTopology") is not None:
@@ -144,6 +164,7 @@ class CSIStorageCapacityStrategy(Strategy):
             errors.invalid("capacity", capacity, NOT_NEGATIVE)
 
     def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
+        self.validate(obj, errors)
         topology, before = obj.get("nodeTopology"), old.get("nodeTopology")
         validate_unchanged(topology, before, "nodeTopology", errors, selector_form(topology))
         validate_unchanged(obj["storageClassName"], old["storageClassName"], "storageClassName", errors)
@@ -152,6 +173,7 @@ class CSIStorageCapacityStrategy(Strategy):
 class VolumeAttachmentStrategy(Strategy):
     has_status = True
     allows_unconditional_update = False
+    meta_checks = (MetaCheck.WHOLE, MetaCheck.WHOLE)
 
     def validate(self, obj: Obj, errors: Errors) -> None:
         spec = obj["spec"]
@@ -161,6 +183,8 @@ class VolumeAttachmentStrategy(Strategy):
             check(errors, "spec.source.persistentVolumeName", volume, names.dns1123_subdomain)
 
     def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
+        """Upstream validates the new object and then the change, so every error is reported twice."""
+        _validate_attachment(obj, errors)
         _validate_attachment(obj, errors)
         if not is_same(obj["spec"], old["spec"]):
             spec = obj["spec"]
@@ -193,6 +217,8 @@ def _validate_attached(source: Obj, errors: Errors) -> None:
         errors.forbidden(path, text)
     elif volume == "":
         errors.required(f"{path}.persistentVolumeName", "must specify non empty persistentVolumeName")
+    elif inline is not None:
+        validate_inline_spec(inline, f"{path}.inlineVolumeSpec", errors)
 
 
 def _validate_attachment_status(status: Obj, errors: Errors) -> None:
@@ -200,9 +226,11 @@ def _validate_attachment_status(status: Obj, errors: Errors) -> None:
     if sum(len(key.encode()) + len(value.encode()) for key, value in texts.items()) > _ATTACHMENT_BYTES:
         errors.too_long("status.attachmentMetadata", _ATTACHMENT_BYTES)
     for field in ("attachError", "detachError"):
-        message = (status.get(field) or {}).get("message") or ""
-        if len(message.encode()) > _ERROR_MESSAGE_MAX:
+        error = status.get(field) or {}
+        if len((error.get("message") or "").encode()) > _ERROR_MESSAGE_MAX:
             errors.too_long(f"status.{field}.message", _ATTACHMENT_BYTES)
+        if (code := error.get("errorCode")) is not None:
+            check(errors, f"status.{field}.errorCode", code, lambda number: names.in_range(number, 0, _CODE_MAX))
 
 
 class VolumeAttributesClassStrategy(Strategy):
@@ -211,8 +239,7 @@ class VolumeAttributesClassStrategy(Strategy):
         if not driver:
             errors.required("driverName", driver)
         else:
-            for text in names.qualified_name(driver.lower()):
-                errors.invalid("driverName", driver, text)
+            check(errors, "driverName", driver.lower(), names.qualified_name)
         validate_parameters(parameters, errors)
         if not parameters:
             errors.required("parameters", "must contain at least one key/value pair")

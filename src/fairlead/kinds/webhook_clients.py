@@ -5,11 +5,10 @@ Source: apiserver/pkg/util/webhook/validation.go (1.36).
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
-
 from fairlead.api import names
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj
+from fairlead.golang import urls
 
 DEFAULT_PORT = 443
 _FORM = "; desired format: https://host[/path]"
@@ -34,17 +33,16 @@ def validate_client(client: Obj, path: str, errors: Errors) -> None:
 
 def _validate_url(text: str, path: str, errors: Errors) -> None:
     try:
-        url = urlsplit(text)
-    except ValueError as error:
+        url = urls.parse(text)
+    except urls.MalformedUrl as error:
         errors.required(path, f"url must be a valid URL: {error}{_FORM}")
         return
-    user, at, host = url.netloc.rpartition("@")
     if url.scheme != "https":
         errors.invalid(path, url.scheme, f"'https' is the only allowed URL scheme{_FORM}")
-    if not host:
-        errors.invalid(path, host, f"host must be specified{_FORM}")
-    if at:
-        errors.invalid(path, user, "user information is not permitted in the URL")
+    if not url.host:
+        errors.invalid(path, url.host, f"host must be specified{_FORM}")
+    if url.user is not None:
+        errors.invalid(path, url.user, "user information is not permitted in the URL")
     if url.fragment:
         errors.invalid(path, url.fragment, "fragments are not permitted in the URL")
     if url.query:

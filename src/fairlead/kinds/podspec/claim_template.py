@@ -49,8 +49,8 @@ def _validate_metadata(metadata: Obj, path: str, errors: Errors) -> None:
             errors.forbidden(f"{path}.{'uID' if field == 'uid' else field}", "cannot be set")
 
 
-def validate_claim_spec(spec: Obj, path: str, errors: Errors) -> None:
-    """ValidatePersistentVolumeClaimSpec."""
+def validate_claim_spec(spec: Obj, path: str, errors: Errors, *, has_any_groups: bool = False) -> None:
+    """ValidatePersistentVolumeClaimSpec; the API groups of its data sources are checked unless it `has_any_groups`."""
     modes = spec.get("accessModes") or ()
     if not modes:
         errors.required(f"{path}.accessModes", "at least 1 access mode is required")
@@ -70,17 +70,17 @@ def validate_claim_spec(spec: Obj, path: str, errors: Errors) -> None:
     volume_mode = spec.get("volumeMode")
     if volume_mode is not None and volume_mode not in VOLUME_MODES:
         errors.not_supported(f"{path}.volumeMode", volume_mode, VOLUME_MODES)
-    _validate_data_sources(spec, path, errors)
+    _validate_data_sources(spec, path, errors, has_any_groups=has_any_groups)
     if attributes_class := spec.get("volumeAttributesClassName"):
         check(errors, f"{path}.volumeAttributesClassName", attributes_class, dns1123_subdomain)
 
 
-def _validate_data_sources(spec: Obj, path: str, errors: Errors) -> None:
+def _validate_data_sources(spec: Obj, path: str, errors: Errors, *, has_any_groups: bool) -> None:
     """Each for itself, and whether both say the same."""
     source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
     for field, given in (("dataSource", source), ("dataSourceRef", reference)):
         if given is not None:
-            _validate_data_source(given, f"{path}.{field}", errors)
+            _validate_data_source(given, f"{path}.{field}", errors, has_any_groups=has_any_groups)
     if source is None or reference is None:
         return
     # Go prints the path of the field in place of its value, which is an empty struct to everybody else.
@@ -90,14 +90,14 @@ def _validate_data_sources(spec: Obj, path: str, errors: Errors) -> None:
         errors.invalid(path, {}, "must match dataSourceRef")
 
 
-def _validate_data_source(source: Obj, path: str, errors: Errors) -> None:
+def _validate_data_source(source: Obj, path: str, errors: Errors, *, has_any_groups: bool) -> None:
     group, kind = source.get("apiGroup") or "", source.get("kind", "")
     for field in ("name", "kind"):
         if not source.get(field):
             errors.required(f"{path}.{field}")
-    if group:
+    if group and not has_any_groups:
         check(errors, f"{path}.apiGroup", group, dns1123_subdomain)
-    elif kind != "PersistentVolumeClaim":
+    elif not group and kind != "PersistentVolumeClaim":
         errors.invalid(path, kind, "must be 'PersistentVolumeClaim' when referencing the default apiGroup")
     if namespace := source.get("namespace"):
         check(errors, f"{path}.namespace", namespace, dns1123_label)

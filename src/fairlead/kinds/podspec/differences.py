@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 
 from fairlead.api.quantity import parse
+from fairlead.golang.json import printed
 
 _AMOUNTS = frozenset({"limits", "requests", "overhead"})
-_encode = msgspec.json.Encoder(order="sorted").encode
 
 
 def is_same(left: Any, right: Any) -> bool:
@@ -36,6 +36,6 @@ def _is_same_amounts(left: dict[str, str], right: dict[str, str]) -> bool:
 
 
 def difference(old: Any, new: Any) -> str:
-    """A unified diff for people."""
-    before, after = (msgspec.json.format(_encode(spec), indent=2).decode().splitlines() for spec in (old, new))
+    """A unified diff for people, of what Go prints of both."""
+    before, after = (msgspec.json.format(printed(form), indent=1).splitlines() for form in (old, new))
     return "\n".join(list(difflib.unified_diff(before, after, lineterm=""))[2:]) + "\n"

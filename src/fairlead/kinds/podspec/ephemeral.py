@@ -7,6 +7,7 @@ from fairlead.api.objects import Obj
 from fairlead.golang.quoting import go_quote
 from fairlead.kinds.podspec.annotations import is_mirror
 from fairlead.kinds.podspec.differences import difference, is_same
+from fairlead.kinds.podspec_form import struct_form
 
 _PATH = "spec.ephemeralContainers"
 
@@ -31,6 +32,7 @@ def validate_ephemeral_update(new: Obj, old: Obj, errors: Errors) -> None:
         if container is None:
             errors.forbidden(_PATH, f"existing ephemeral containers {name} may not be removed\n")
         elif not is_same(container, was):
-            text = f"existing ephemeral containers {name} may not be changed\n{difference(was, container)}"
+            forms = (struct_form("EphemeralContainer", each) for each in (was, container))
+            text = f"existing ephemeral containers {name} may not be changed\n{difference(*forms)}"
             errors.forbidden(_PATH, text)
     return None

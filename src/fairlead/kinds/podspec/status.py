@@ -10,7 +10,7 @@ from fairlead.api.objects import Obj
 from fairlead.api.qos import qos_class
 from fairlead.kinds.ips import parse_ip, validate_ip
 from fairlead.kinds.podspec.restarts import may_restart_all, should_restart
-from fairlead.kinds.podspec.structs import IP, all_as_go, as_go
+from fairlead.kinds.podspec.structs import IP, all_as_go
 from fairlead.kinds.rules import check
 from fairlead.runtime.clock import timestamp
 
@@ -238,27 +238,17 @@ def _validate_ips(status: Obj, old: Obj, field: str, errors: Errors) -> None:
     for i, ip in enumerate(ips):
         validate_ip(ip.get("ip", ""), f"status.{field}[{i}]", errors, known)
     if len(ips) > 1:
-        checks = [_validate_families, _validate_distinct]
-        for check_all in checks if field == "podIPs" else reversed(checks):
-            check_all(ips, f"status.{field}", errors)
+        _validate_families(ips, f"status.{field}", errors)
 
 
 def _validate_families(ips: list[Obj], path: str, errors: Errors) -> None:
     parsed = [parse_ip(ip.get("ip", "")) for ip in ips]
     bad = next((i for i, ip in enumerate(parsed) if ip is None), None)
     if bad is not None:
-        text = f"failed to check for dual stack with error:invalid IP: {ips[bad].get('ip', '')}"
+        text = f"failed to check for dual stack with error:invalid IP[{bad}]: {ips[bad].get('ip', '')}"
         errors.internal(path, text)
     if bad is not None or len(ips) > 2 or len({ip.version for ip in parsed if ip}) < 2:
         errors.invalid(path, all_as_go(ips, IP), _ONE_OF_A_FAMILY)
-
-
-def _validate_distinct(ips: list[Obj], path: str, errors: Errors) -> None:
-    seen: set[str] = set()
-    for i, ip in enumerate(ips):
-        if (text := ip.get("ip", "")) in seen:
-            errors.duplicate(f"{path}[{i}]", as_go(ip, IP))
-        seen.add(text)
 
 
 def _validate_users(statuses: Iterable[Obj], path: str, system: str, errors: Errors) -> None:

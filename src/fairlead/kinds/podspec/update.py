@@ -16,6 +16,7 @@ from fairlead.kinds.podspec.containers import validate_image_is_trimmed
 from fairlead.kinds.podspec.differences import difference, is_same
 from fairlead.kinds.podspec.structs import NODE_SELECTOR_TERM, all_as_go, as_go
 from fairlead.kinds.podspec.tolerations import validate_tolerations
+from fairlead.kinds.podspec_form import pod_spec_form
 
 _MAX_INT32 = 2**31 - 1
 _ONLY_THESE = (
@@ -41,7 +42,7 @@ def validate_spec_update(spec: Obj, old: Obj, errors: Errors) -> None:
     if old.get("schedulingGates"):
         _check_gated_changes(rest, old, errors)
     if not is_same(rest, old):
-        errors.forbidden("spec", f"{_ONLY_THESE}\n{difference(old, rest)}")
+        errors.forbidden("spec", f"{_ONLY_THESE}\n{difference(pod_spec_form(old), pod_spec_form(rest))}")
 
 
 def _validate_images(containers: list[Obj], old: list[Obj], path: str, errors: Errors) -> bool:

@@ -7,7 +7,9 @@ by default, kubeadm and kind switch it on, and so does Fairlead. Source: plugin/
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
+
+import msgspec
 
 from fairlead.api.certificates import KUBELET_CLIENT, KUBELET_SERVING
 from fairlead.api.errors import NotFound
@@ -209,7 +211,7 @@ def _admit_claim(node: str, attributes: Attributes) -> None:
     old, new = _without_size(attributes.old), _without_size(attributes.obj)
     if not is_same(old, new):
         who = f"node {go_quote(node)} is not allowed to update fields other than status.quantity and status.conditions"
-        raise attributes.forbidden(f"{who}: {difference(old, new)}")
+        raise attributes.forbidden(f"{who}: {difference(_sorted(old), _sorted(new))}")
 
 
 def _without_size(claim: Obj) -> Obj:
@@ -217,6 +219,11 @@ def _without_size(claim: Obj) -> Obj:
     meta = {key: value for key, value in metadata(claim).items() if key not in ("resourceVersion", "managedFields")}
     status = {key: value for key, value in (claim.get("status") or {}).items() if key not in _CLAIM_STATUS}
     return claim | {"metadata": meta, "status": status}
+
+
+def _sorted(claim: Obj) -> Any:
+    """With its fields in an order that does not depend on who wrote it."""
+    return msgspec.json.decode(msgspec.json.encode(claim, order="sorted"))
 
 
 def _admit_lease(node: str, attributes: Attributes) -> None:

@@ -6,10 +6,10 @@ The arbitrator's own kinds live in such a group (S2-11), so this is met by whoev
 from __future__ import annotations
 
 from enum import Enum
-from urllib.parse import urlsplit
 
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj
+from fairlead.golang import urls
 
 APPROVAL_ANNOTATION = "api-approved.kubernetes.io"
 _PROTECTED = ("k8s.io", "kubernetes.io")
@@ -37,10 +37,10 @@ def state(crd: Obj) -> tuple[Approval, str]:
     if value.startswith("unapproved"):
         return Approval.BYPASSED, f'not approved: "{value}"'
     try:
-        url = urlsplit(value)
-    except ValueError:
-        url = urlsplit("")
-    if url.scheme and url.netloc:
+        url = urls.parse(value)
+    except urls.MalformedUrl:
+        url = urls.Url()
+    if url.scheme and url.host:
         return Approval.APPROVED, f"approved in {value}"
     form = 'with either a URL or a reason starting with "unapproved"'
     return Approval.INVALID, f'protected groups must have approval annotation "{APPROVAL_ANNOTATION}" {form}, {_MORE}'

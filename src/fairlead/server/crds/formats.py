@@ -11,8 +11,8 @@ import ipaddress
 import re
 from collections.abc import Callable, Mapping
 from datetime import date
-from urllib.parse import urlsplit
 
+from fairlead.golang import urls
 from fairlead.golang.durations import parse_nanoseconds
 from fairlead.golang.numbers import known_int
 
@@ -22,7 +22,6 @@ _UNITS = frozenset(("ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w", "wk"
 _UNIT_BEGINNINGS = ("nano", "micro", "milli", "sec", "min", "hour", "day", "week")
 _HOSTNAME_LABEL = re.compile(r"[^\W_](?:[\w-]*[^\W_])?")
 _EMAIL = re.compile(r"(?:[^<>@\"]*<)?[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9.\-\[\]:]+>?")
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _COLOR = r"(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])"
 
 
@@ -77,14 +76,12 @@ def _is_hostname(text: str) -> bool:
 
 
 def _is_uri(text: str) -> bool:
-    """What Go's url.ParseRequestURI takes: an absolute URI or an absolute path."""
-    if not text or any(char <= " " or char == "\x7f" for char in text):
-        return False
+    """An absolute URI or an absolute path."""
     try:
-        urlsplit(text)
-    except ValueError:
+        urls.parse(text, is_request=True)
+    except urls.MalformedUrl:
         return False
-    return text.startswith("/") or _SCHEME.match(text) is not None
+    return True
 
 
 def _is_cidr(text: str) -> bool:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -21,7 +20,7 @@ from fairlead.cel.syntax import Ident, Node, Select, parts
 from fairlead.cel.types import BOOL, DYN, STRING, map_of
 from fairlead.client.kubeconfig import Access
 from fairlead.client.tls import tls_of
-from fairlead.golang.quoting import go_quote
+from fairlead.golang import urls
 from fairlead.kinds.admission_expressions import USER_INFO
 
 API_VERSIONS: Final = tuple(f"apiserver.config.k8s.io/{version}" for version in ("v1", "v1beta1", "v1alpha1"))
@@ -215,14 +214,13 @@ def _validate_url(text: str, disallowed: Collection[str], path: str, errors: Err
         listed = " ".join(sorted(disallowed))
         errors.invalid(path, text, f"URL must not overlap with disallowed issuers: [{listed}]")
     try:
-        url = urlsplit(text)
-        assert url.port is None or url.port >= 0
-    except ValueError as error:
-        errors.invalid(path, text, f"parse {go_quote(text)}: {error}")
+        url = urls.parse(text)
+    except urls.MalformedUrl as error:
+        errors.invalid(path, text, str(error))
         return
     if url.scheme != "https":
         errors.invalid(path, text, "URL scheme must be https")
-    if "@" in url.netloc:
+    if url.user is not None:
         errors.invalid(path, text, "URL must not contain a username or password")
     if url.query:
         errors.invalid(path, text, "URL must not contain a query")
