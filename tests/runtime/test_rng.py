@@ -32,13 +32,13 @@ def test_who_makes_more_of_something_changes_nothing_else() -> None:
         assert (rng.uid(), rng.uid()) == (uid, other_uid)
 
 
-def test_uids_part_from_those_of_an_earlier_run_in_whatever_order_they_are_told() -> None:
+def test_uids_diverge_from_those_of_an_earlier_run_in_whatever_order_they_are_told() -> None:
     with rng.seeded(7):
         earlier = [rng.uid() for _ in range(3)]
     later = []
     for told in (earlier, earlier[::-1]):
         with rng.seeded(7):
-            rng.part_from(told)
+            rng.diverge_from(told)
             later.append([rng.uid() for _ in range(3)])
     assert later[0] == later[1] and not set(later[0]) & set(earlier)
 

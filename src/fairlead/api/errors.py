@@ -42,7 +42,7 @@ class Cause(msgspec.Struct, frozen=True):
     field: str = ""
 
     def encode(self) -> Obj:
-        fields = {"reason": self.reason, "message": self.message, "field": self.field}
+        fields = {"reason": self.reason, "message": _shortened(self.message), "field": self.field}
         return {key: value for key, value in fields.items() if value}
 
 

@@ -179,7 +179,9 @@ def simulate(
         )
         check_nodes(settings.configurations, settings.nodes)
         _refuse_extenders(settings, request)
-        check(request.rules, [change.name for change in request.variants()], _namespaces(settings, coming, request))
+        if request.rules:
+            variants = [change.name for change in request.variants()]
+            check(request.rules, variants, _namespaces(settings, coming, request))
         if not quiet:
             _tell_late(request, limit)
     scene = Scene(settings, coming, limit, epoch, seed, beside, None if quiet else _telling(limit))

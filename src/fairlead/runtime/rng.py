@@ -62,7 +62,7 @@ def uid() -> str:
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
-def part_from(uids: Iterable[str]) -> None:
+def diverge_from(uids: Iterable[str]) -> None:
     """Uids to come are none of these, which may be of an earlier run with the same seed; in whatever order they are."""
     drawn = hashlib.sha256("\n".join(sorted(uids)).encode(errors="backslashreplace")).hexdigest()
     sequence = _sequences.get().uids

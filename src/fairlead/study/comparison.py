@@ -102,7 +102,7 @@ def missing(before: Outcome, after: Outcome) -> list[Missing]:
     return sorted(found, key=lambda it: (it.pods - it.pods_before, it.namespace, it.workload))
 
 
-class Lost(msgspec.Struct, omit_defaults=True):
+class LostWorkload(msgspec.Struct, omit_defaults=True):
     """A workload of which nothing is there any more: it, or all of its namespace, was deleted, or scaled to nothing."""
 
     namespace: str
@@ -112,12 +112,12 @@ class Lost(msgspec.Struct, omit_defaults=True):
     causes: list[str] = []
 
 
-def lost(before: Outcome, after: Outcome) -> list[Lost]:
+def lost(before: Outcome, after: Outcome) -> list[LostWorkload]:
     """The workloads that are gone, and were not before."""
     known = {(it.namespace, it.workload) for it in before.gone}
     chains = _Chains(after)
     return [
-        Lost(it.namespace, it.workload, it.pods, it.at, chains.of_moment(it.at))
+        LostWorkload(it.namespace, it.workload, it.pods, it.at, chains.of_moment(it.at))
         for it in after.gone
         if (it.namespace, it.workload) not in known
     ]

@@ -74,7 +74,7 @@ class Came(msgspec.Struct):
     pods: int
 
 
-class Gone(msgspec.Struct):
+class GoneWorkload(msgspec.Struct):
     """A workload, or a pod that nobody makes, whose pods were deleted while they were there, until none was left."""
 
     namespace: str
@@ -119,7 +119,7 @@ class Outcome(msgspec.Struct):
     quotas: list[QuotaState] = []
     shortfalls: list[Shortfall] = []
     came: list[Came] = []
-    gone: list[Gone] = []
+    gone: list[GoneWorkload] = []
     steps: list[StepDone] = []
     #: Pods that a drain could not evict, and that are still there at the end.
     held_up: list[HeldUp] = []
@@ -217,7 +217,7 @@ def came(pods: Iterable[PodHistory]) -> list[Came]:
     return [Came(*key, count) for key, count in sorted(counts.items())]
 
 
-def gone(pods: Iterable[PodHistory]) -> list[Gone]:
+def gone(pods: Iterable[PodHistory]) -> list[GoneWorkload]:
     """Not of pods that ended by themselves, nor of those that were driven away: of these the pods are told."""
     there: set[tuple[str, str]] = set()
     ends: dict[tuple[str, str], list[float]] = {}
@@ -227,11 +227,12 @@ def gone(pods: Iterable[PodHistory]) -> list[Gone]:
             there.add(key)
         elif pod.deleted and not pod.disruptions:
             ends.setdefault(key, []).append(pod.ended)
-    return [
-        Gone(*key, sum(max(moments) - moment <= _TOGETHER_SECONDS for moment in moments), max(moments))
-        for key, moments in sorted(ends.items())
-        if key not in there
-    ]
+    found = []
+    for key, moments in sorted(ends.items()):
+        if key not in there:
+            last = max(moments)
+            found.append(GoneWorkload(*key, sum(last - moment <= _TOGETHER_SECONDS for moment in moments), last))
+    return found
 
 
 def shortfalls(attribution: Attribution) -> list[Shortfall]:

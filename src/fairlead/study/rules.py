@@ -138,15 +138,15 @@ def _number(word: str, value: Any) -> float:
     return found
 
 
-def check(rules: Sequence[Rule], variants: Sequence[str], namespaces: Collection[str] | None) -> None:
+def check(rules: Sequence[Rule], variants: Sequence[str], namespaces: Collection[str]) -> None:
     """Raises ChangeError for a rule of which it is known before the run that it cannot be judged. `variants` has the
-    names of the changed ones; `namespaces` those in which pods may be, if that is known.
+    names of the changed ones; `namespaces` those in which pods may be.
     """
     for rule in rules:
         _check_variant(rule, variants or [UNCHANGED])
         if rule.not_more_than_before and not variants:
             raise ChangeError(rule.origin, "notMoreThanBefore takes a change to compare with")
-        if namespaces is not None and rule.scope.namespace and rule.scope.namespace not in namespaces:
+        if rule.scope.namespace and rule.scope.namespace not in namespaces:
             raise ChangeError(rule.origin, f"no pod is in namespace {rule.scope.namespace!r}")
 
 

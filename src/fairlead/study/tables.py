@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from fairlead.sim.durations import span
 from fairlead.sim.histories import PREEMPTED
 from fairlead.study.changes.changed_cluster import HeldUp
-from fairlead.study.comparison import Hurt, Lost, Missing, grouped, lost, missing, worse
+from fairlead.study.comparison import Hurt, LostWorkload, Missing, grouped, lost, missing, worse
 from fairlead.study.figures import FIGURES, WHOLE
 from fairlead.study.outcome import Outcome, Waits
 from fairlead.study.records import Run
@@ -176,7 +176,7 @@ def _worse(hurt: Sequence[Hurt], title: str, variant: Outcome, of_whom: str) -> 
     return [*lines, ""]
 
 
-def of_whom(fewer: Sequence[Missing], absent: Sequence[Lost]) -> str:
+def of_whom(fewer: Sequence[Missing], absent: Sequence[LostWorkload]) -> str:
     """Of which pods it is said that none fares worse, where there are fewer of them."""
     if absent:
         return ", of those that came and are still there"
@@ -212,7 +212,7 @@ def fate(pod: Hurt, variant: Outcome) -> str:
     return f"{since} {pod.reason}"
 
 
-def _lost(absent: Sequence[Lost], title: str, variant: Outcome) -> list[str]:
+def _lost(absent: Sequence[LostWorkload], title: str, variant: Outcome) -> list[str]:
     if not absent:
         return []
     lines = [f"Not there any more{title}:", *(f"  {gone_since(it, variant)}" for it in absent[:LISTED])]
@@ -221,7 +221,7 @@ def _lost(absent: Sequence[Lost], title: str, variant: Outcome) -> list[str]:
     return [*lines, ""]
 
 
-def gone_since(it: Lost, variant: Outcome) -> str:
+def gone_since(it: LostWorkload, variant: Outcome) -> str:
     causes = "".join(f", {cause}" for cause in it.causes)
     return f"{it.namespace}/{it.workload}  {counted(it.pods, 'pod')} gone since {clock(it.since, variant)}{causes}"
 

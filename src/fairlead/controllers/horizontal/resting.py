@@ -81,11 +81,12 @@ class Rests:
         for key in sorted(self._at.pop((kind, name), ())):  # once: a hundred pods may start there at one moment
             self._wake(key)
 
-    def may(self, target: str, pods: Iterable[Pod], now: float) -> bool:
-        """Whether time alone changes nothing of what is known about these pods of a target of that kind."""
+    def may_rest(self, target: str, pods: Iterable[Pod], nodes: Iterable[str], now: float) -> bool:
+        """Whether time alone changes nothing of what is known about these pods, on these nodes, of such a target."""
         if all(target != kind.resource.qualified for kind in _TARGETS):
             return False
-        return all(_is_waiting(pod) or self._is_settled(pod, now) for pod in pods)
+        is_settled = all(_is_waiting(pod) or _is_settled(pod, now) for pod in pods)
+        return is_settled and all(map(self._measured.stands_still, nodes))
 
     def begin(self, rest: Rest) -> None:
         self._rests[rest.key] = rest
@@ -103,15 +104,6 @@ class Rests:
                     self._at.pop(place, None)
         return rest
 
-    def _is_settled(self, pod: Pod, now: float) -> bool:
-        ready = pod.ready_condition
-        if pod.metadata.is_terminating or pod.status.phase != "Running" or ready is None or ready.status != "True":
-            return False
-        since = max(
-            map(parse_timestamp, filter(None, (pod.status.start_time, ready.last_transition_time))), default=now
-        )
-        return since + CPU_INITIALIZATION_SECONDS <= now and self._measured.stands_still(pod.spec.node_name)
-
     def _of_pod(self, world: World, old: Pod | None, new: Pod | None) -> Iterable[str]:
         if not self._rests:
             return
@@ -127,6 +119,15 @@ class Rests:
             return sorted(self._at.get((kind, either.metadata.key), ())) if either is not None else ()
 
         return woken
+
+
+def _is_settled(pod: Pod, now: float) -> bool:
+    """Whether it has been ready for so long that its sample counts from now on."""
+    ready = pod.ready_condition
+    if pod.metadata.is_terminating or pod.status.phase != "Running" or ready is None or ready.status != "True":
+        return False
+    since = max(map(parse_timestamp, filter(None, (pod.status.start_time, ready.last_transition_time))), default=now)
+    return since + CPU_INITIALIZATION_SECONDS <= now
 
 
 def _is_waiting(pod: Pod) -> bool:

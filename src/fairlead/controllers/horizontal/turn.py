@@ -140,9 +140,11 @@ class HorizontalPodAutoscalers(Controller[HorizontalPodAutoscaler]):
         rests, autoscaler, pods = self._rests, look.autoscaler, look.pods
         if rests is None or pods is None or look.status != autoscaler.status:
             return False
-        if not look.history.is_flat(autoscaler.spec.behavior, look.now) or not rests.may(look.target, pods, look.now):
+        nodes = frozenset(pod.spec.node_name for pod in pods if pod.spec.node_name)
+        is_flat = look.history.is_flat(autoscaler.spec.behavior, look.now)
+        if not is_flat or not rests.may_rest(look.target, pods, nodes, look.now):
             return False
-        meta, nodes = autoscaler.metadata, frozenset(pod.spec.node_name for pod in pods if pod.spec.node_name)
+        meta = autoscaler.metadata
         target = look.target, f"{meta.namespace}/{autoscaler.spec.scale_target_ref.name}"
         rests.begin(Rest(meta.key, began, target, nodes))
         return True

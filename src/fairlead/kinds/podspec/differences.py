@@ -7,7 +7,7 @@ everything else can be compared as it stands.
 from __future__ import annotations
 
 import difflib
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -15,6 +15,10 @@ from fairlead.api.quantity import parse
 from fairlead.golang.json import printed
 
 _AMOUNTS = frozenset({"limits", "requests", "overhead"})
+#: So many lines are matched one by one; the time for that grows with their square, and faster.
+_MOST_MATCHED: Final = 2_000
+#: Lines that are the same around those that differ.
+_CONTEXT: Final = 3
 
 
 def is_same(left: Any, right: Any) -> bool:
@@ -36,6 +40,31 @@ def _is_same_amounts(left: dict[str, str], right: dict[str, str]) -> bool:
 
 
 def difference(old: Any, new: Any) -> str:
-    """A unified diff for people, of what Go prints of both."""
+    """A unified diff for people, of what Go prints of both. Of long ones all from the first line that differs to the
+    last is shown as changed.
+    """
     before, after = (msgspec.json.format(printed(form), indent=1).splitlines() for form in (old, new))
-    return "\n".join(list(difflib.unified_diff(before, after, lineterm=""))[2:]) + "\n"
+    if max(len(before), len(after)) > _MOST_MATCHED:
+        lines = _in_one_piece(before, after)
+    else:
+        lines = list(difflib.unified_diff(before, after, lineterm=""))[2:]
+    return "\n".join(lines) + "\n"
+
+
+def _in_one_piece(before: list[str], after: list[str]) -> list[str]:
+    """A single hunk, as of two texts that have nothing in common but their beginnings and ends."""
+    shorter = min(len(before), len(after))
+    head = next((place for place in range(shorter) if before[place] != after[place]), shorter)
+    most = shorter - head
+    tail = next((place for place in range(most) if before[-1 - place] != after[-1 - place]), most)
+    begin, end = max(head - _CONTEXT, 0), len(before) - tail
+    above, below = before[begin:head], before[end : end + _CONTEXT]
+    removed, added = before[head:end], after[head : len(after) - tail]
+    same = len(above) + len(below)
+    return [
+        f"@@ -{begin + 1},{same + len(removed)} +{begin + 1},{same + len(added)} @@",
+        *(f" {line}" for line in above),
+        *(f"-{line}" for line in removed),
+        *(f"+{line}" for line in added),
+        *(f" {line}" for line in below),
+    ]

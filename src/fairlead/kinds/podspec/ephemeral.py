@@ -32,7 +32,8 @@ def validate_ephemeral_update(new: Obj, old: Obj, errors: Errors) -> None:
         if container is None:
             errors.forbidden(_PATH, f"existing ephemeral containers {name} may not be removed\n")
         elif not is_same(container, was):
-            forms = (struct_form("EphemeralContainer", each) for each in (was, container))
-            text = f"existing ephemeral containers {name} may not be changed\n{difference(*forms)}"
+            text = f"existing ephemeral containers {name} may not be changed\n"
+            if errors.has_room:
+                text += difference(*(struct_form("EphemeralContainer", each) for each in (was, container)))
             errors.forbidden(_PATH, text)
     return None

@@ -94,7 +94,7 @@ async def restore(registry: Registry, objects: Sequence[Obj], own: Iterable[Obj]
     """
     present = {uid for obj in objects if (uid := _uid(obj))}
     if present:
-        rng.part_from(present)
+        rng.diverge_from(present)
     plan = _Plan(registry, present)
     for obj in own:
         plan.read(obj)
