@@ -14,9 +14,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fairlead.cli.main import main
+from fairlead.sim.costs import PRICE
 from tests.study.clusters import deployment, namespace, node, quota
 
 CHANGE = "apiVersion: sim.fairlead.dev/v1alpha1\nkind: Change\nsteps:\n"
+CLASS_X = "{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: x}, value: 17}"
 
 
 @pytest.fixture(autouse=True)
@@ -240,6 +242,8 @@ def test_rules_decide_the_exit_code(dump: str, tmp_path: Path) -> None:
     [
         ("{variant: nope, waiting: 0}", "there is no variant 'nope': there are changed"),
         ("{of: {namespace: nope}, waiting: 0}", "no pod is in namespace 'nope'"),
+        ("{of: {priority: 17}, waiting: 0}", "no pod has the priority 17"),
+        ("{cost: 5}", "no node has a price, so there is no cost"),
     ],
 )
 def test_a_rule_that_cannot_be_judged_is_refused_before_the_run(
@@ -252,6 +256,50 @@ def test_a_rule_that_cannot_be_judged_is_refused_before_the_run(
     refused = simulated(dump, "--drain", "a", "--expect", str(rules))
     assert (refused.exit_code, played) == (2, [])
     assert f"rules.yaml, line 3: {problem}" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("rule", "steps"),
+    [
+        ("{of: {priority: 17}, waiting: 0}", f"apply: {CLASS_X}"),
+        ("{of: {priority: 17}, waiting: 0}", "set: priorityclass/gold/value=17"),
+        ("{cost: 50}", "pool: {name: spare, min: 1, max: 2, pricePerHour: 2}"),
+        ("{cost: 50}", f"patch: {{kind: node, name: a, patch: {{metadata: {{annotations: {{{PRICE}: '2'}}}}}}}}"),
+    ],
+)
+def test_a_rule_about_what_the_change_may_bring_is_judged(dump: str, tmp_path: Path, rule: str, steps: str) -> None:
+    objects = json.loads(Path(dump).read_text())["items"]
+    gold = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "gold"}, "value": 9}
+    whole, change, rules = tmp_path / "whole.json", tmp_path / "change.yaml", tmp_path / "rules.yaml"
+    whole.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [*objects, gold]}))
+    pod = "- apply: {apiVersion: v1, kind: Pod, metadata: {name: new}, spec: {%s, containers: [{name: c, image: i}]}}"
+    of = next((f"priorityClassName: {name}" for name in ("gold", "x") if name in steps and "17" in rule), "hostname: n")
+    change.write_text(f"{CHANGE}- {steps}\n- at: 1m\n  {pod[2:] % of}\n")
+    rules.write_text(f"expect:\n- {rule}\n")
+    found = simulated(str(whole), "--change", str(change), "--expect", str(rules), duration="10m")
+    assert (found.exit_code, "met " in found.stdout) == (0, True), found.output
+
+
+def test_a_search_asks_its_rules_of_every_value(dump: str, tmp_path: Path) -> None:
+    rules = tmp_path / "rules.yaml"
+    rules.write_text("expect:\n- {variant: nodes=3, waiting: 0}\n")
+    asked = ("--sweep", "nodes=2..4", "--expect", str(rules))
+    assert "leave out variant" in simulated(dump, *asked, "--find", "smallest").stderr
+    assert simulated(dump, *asked).exit_code == 0
+
+
+def test_a_priority_class_that_is_set_is_that_of_new_pods_alone(dump: str, tmp_path: Path) -> None:
+    """As where somebody deletes it and makes it anew: it may not be changed."""
+    objects = json.loads(Path(dump).read_text())["items"]
+    gold = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "gold"}, "value": 9}
+    spec = {"priorityClassName": "gold", "containers": [{"name": "c", "image": "i"}]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "new"}, "spec": spec}
+    old = pod | {"metadata": {"name": "old", "namespace": "default"}, "spec": spec | {"priority": 9}}
+    whole, change = tmp_path / "whole.json", tmp_path / "change.yaml"
+    whole.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [*objects, gold, old]}))
+    change.write_text(f"{CHANGE}- set: priorityclass/gold/value=17\n- at: 1m\n  apply: {json.dumps(pod)}\n")
+    (variant,) = document(str(whole), "--change", str(change), duration="10m")["variants"]
+    assert {(wait["priority"], wait["pods"]) for wait in variant["waits"] if wait["priority"]} == {(9, 1), (17, 1)}
 
 
 def test_a_rule_that_compares_needs_a_change(dump: str, tmp_path: Path) -> None:

@@ -13,8 +13,7 @@ from typing import Final
 import click
 import msgspec
 
-from fairlead.api.builtin import NAMESPACES
-from fairlead.api.objects import Obj, metadata
+from fairlead.api.objects import Obj
 from fairlead.api.scheduling import DEFAULT_SCHEDULER
 from fairlead.cli.failures import Failure, WrongUsage, explained, parsing
 from fairlead.cli.inputs import (
@@ -41,12 +40,12 @@ from fairlead.sim.nodes import NodeShape
 from fairlead.sim.openb import Arrival
 from fairlead.sim.replay import ArrivalRefused
 from fairlead.study import records
-from fairlead.study.changes.actions import Apply
 from fairlead.study.changes.document import Step
 from fairlead.study.changes.errors import ChangeError
 from fairlead.study.dump_behaviour import declared
 from fairlead.study.dump_notes import assumed_sources, notes
 from fairlead.study.export import check_extra, run_csv, run_document, write_parquet
+from fairlead.study.foreseen import foresee
 from fairlead.study.html import report
 from fairlead.study.node_groups import node_groups
 from fairlead.study.other_schedulers import replaced
@@ -180,8 +179,7 @@ def simulate(
         check_nodes(settings.configurations, settings.nodes)
         _refuse_extenders(settings, request)
         if request.rules:
-            variants = [change.name for change in request.variants()]
-            check(request.rules, variants, _namespaces(settings, coming, request))
+            _check_rules(request, settings, coming, beside)
         if not quiet:
             _tell_late(request, limit)
     scene = Scene(settings, coming, limit, epoch, seed, beside, None if quiet else _telling(limit))
@@ -254,14 +252,17 @@ def _refuse_extenders(settings: Settings, request: StudyRequest) -> None:
         raise WrongUsage("extenders answer in real time, so a simulation cannot ask them: use another configuration")
 
 
-def _namespaces(settings: Settings, coming: Sequence[Arrival], request: StudyRequest) -> set[str]:
-    """Where there may be pods: nobody makes any where no object is, and none is applied."""
-    objects = [*settings.imported, *(arrival.obj for arrival in coming)]
-    for change in request.changes:
-        for step in change.steps:
-            objects += step.action.manifests if isinstance(step.action, Apply) else ()
-    named = {str(metadata(obj).get("name")) for obj in objects if obj.get("kind") == NAMESPACES.kind}
-    return named | {str(metadata(obj).get("namespace") or "default") for obj in objects}
+def _check_rules(request: StudyRequest, settings: Settings, coming: Sequence[Arrival], beside: Sequence[Step]) -> None:
+    """Before the run, which may take long."""
+    variants = request.variants()
+    if request.find is not None:
+        for rule in request.rules:
+            if rule.variant:
+                raise ChangeError(rule.origin, "--find asks the rules of every value: leave out variant:")
+    objects = [*settings.nodes, *settings.imported, *(arrival.obj for arrival in coming)]
+    steps = [*beside, *(step for variant in variants for step in variant.steps)]
+    foreseen = foresee(objects, (step.action for step in steps))
+    check(request.rules, [variant.name for variant in variants], foreseen)
 
 
 def _remember(run: Run) -> None:

@@ -29,9 +29,9 @@ class Scope:
         return not (self.namespace or self.priority)
 
     def has(self, namespace: str, priority: int) -> bool:
-        return (not self.namespace or namespace == self.namespace) and self._has_priority(priority)
+        return (not self.namespace or namespace == self.namespace) and self.has_priority(priority)
 
-    def _has_priority(self, priority: int) -> bool:
+    def has_priority(self, priority: int) -> bool:
         found = _PRIORITY.fullmatch(self.priority)
         if found is None:
             return True

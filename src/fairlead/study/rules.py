@@ -12,7 +12,7 @@ expect:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,12 +23,14 @@ from fairlead.sim.durations import seconds_of, span
 from fairlead.study.changes.errors import ChangeError, Origin
 from fairlead.study.changes.lines import Lines
 from fairlead.study.figures import DURATIONS, FIGURES, OF_CLUSTER, OF_NAMESPACES, PARTS, WHOLE, Scope
+from fairlead.study.foreseen import Foreseen
 from fairlead.study.outcome import Outcome
 
 _BOUNDS: Final = ("atMost", "atLeast", "notMoreThanBefore")
 #: So much of what is no number is shown.
 _MOST_SHOWN: Final = 60
 _WORDS: Final = ("name", "of", "variant")
+_NO_PRICE: Final = "no node has a price, so there is no cost"
 #: The name of what all variants are compared with.
 UNCHANGED: Final = "before"
 
@@ -138,16 +140,21 @@ def _number(word: str, value: Any) -> float:
     return found
 
 
-def check(rules: Sequence[Rule], variants: Sequence[str], namespaces: Collection[str]) -> None:
+def check(rules: Sequence[Rule], variants: Sequence[str], foreseen: Foreseen) -> None:
     """Raises ChangeError for a rule of which it is known before the run that it cannot be judged. `variants` has the
-    names of the changed ones; `namespaces` those in which pods may be.
+    names of the changed ones.
     """
     for rule in rules:
         _check_variant(rule, variants or [UNCHANGED])
+        scope = rule.scope
         if rule.not_more_than_before and not variants:
             raise ChangeError(rule.origin, "notMoreThanBefore takes a change to compare with")
-        if rule.scope.namespace and rule.scope.namespace not in namespaces:
-            raise ChangeError(rule.origin, f"no pod is in namespace {rule.scope.namespace!r}")
+        if scope.namespace and scope.namespace not in foreseen.namespaces:
+            raise ChangeError(rule.origin, f"no pod is in namespace {scope.namespace!r}")
+        if not any(map(scope.has_priority, foreseen.priorities)):
+            raise ChangeError(rule.origin, f"no pod has the priority {scope.priority}")
+        if rule.figure == "cost" and not foreseen.has_prices:
+            raise ChangeError(rule.origin, _NO_PRICE)
 
 
 def _check_variant(rule: Rule, variants: Sequence[str]) -> None:
@@ -167,7 +174,7 @@ def judge(rules: Sequence[Rule], outcomes: Sequence[Outcome]) -> list[Verdict]:
         if not any(rule.scope.waits(outcome) for outcome in outcomes) and not rule.scope.is_whole:
             raise ChangeError(rule.origin, _about_nobody(rule.scope, outcomes))
         if rule.figure == "cost" and any(outcome.cost is None for outcome in variants):
-            raise ChangeError(rule.origin, "no node has a price, so there is no cost")
+            raise ChangeError(rule.origin, _NO_PRICE)
         found += [_judged(rule, before, variant) for variant in variants if rule.variant in ("", variant.name)]
     return found
 

@@ -140,6 +140,12 @@ class ChangedCluster:
         except ApiError as error:
             raise NothingThere(f"{_noun(kind, name, namespace)} cannot be deleted: {error}") from None
 
+    async def replace(self, kind: Resource, obj: Obj) -> None:
+        """As `kubectl replace --force`, of an object of the whole cluster: another one, of the same name."""
+        meta = {key: value for key, value in metadata(obj).items() if key in ("name", "labels", "annotations")}
+        await self.delete(kind, meta["name"], "")
+        await self.apply(obj | {"metadata": meta})
+
     def node(self, name: str) -> Node:
         found = self.nodes.get(name)
         if found is None:

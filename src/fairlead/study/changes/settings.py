@@ -2,6 +2,8 @@
 
 quota/NAMESPACE[/NAME]/requests.cpu=40      weight/CONSUMER=6      nodes=95
 deployment/NAMESPACE/NAME/spec.replicas=5   priorityclass/NAME/value=100
+
+A priority class may not be changed: it is deleted and made anew, and pods that are there keep the priority they have.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Final
 
-from fairlead.api.builtin import RESOURCE_QUOTAS
+from fairlead.api.builtin import PRIORITY_CLASSES, RESOURCE_QUOTAS
 from fairlead.api.errors import NotFound
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
@@ -21,6 +23,8 @@ from fairlead.study.changes.nodes import add_nodes, remove_node
 
 NODE_COUNT: Final = "nodes"
 _WEIGHT: Final = "weight"
+#: Fields that a priority class keeps as long as it is there.
+_OF_NEW_CLASSES: Final = ("value", "preemptionPolicy")
 #: More nodes than this are a slip of the keyboard.
 MOST_NODES: Final = 100_000
 
@@ -125,6 +129,9 @@ async def _set_field(kind: Resource, rest: str, value: str, cluster: ChangedClus
         current = current.get(part) if isinstance(current, dict) else None
         if not isinstance(current, dict):
             raise NothingThere(f"{kind.kind} {name!r} has no {part!r} in {path}")
+    if kind.qualified == PRIORITY_CLASSES.qualified and path in _OF_NEW_CLASSES:
+        await cluster.replace(kind, current | {field: patch})
+        return
     for part in reversed([*way, field]):
         patch = {part: patch}
     await cluster.patch(kind, name, namespace, patch, PatchType.MERGE)
