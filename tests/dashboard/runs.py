@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from fairlead.sim.histories import LOST, Disruption, PodHistory
-from fairlead.study.outcome import Fairness, Outcome, StepDone, waits_of
+from fairlead.study.changes.changed_cluster import HeldUp
+from fairlead.study.outcome import Came, Fairness, GoneWorkload, Outcome, Shortfall, StepDone, waits_of
 from fairlead.study.records import Run
 
 BEGAN = 1_767_225_600.0
@@ -13,6 +16,21 @@ HOUR = 3600.0
 def kept_run(hostile: str = "") -> Run:
     """With `hostile` as the scheduler's message about the pod that waits."""
     return Run(1, [_outcome("before", hostile), _outcome("after", hostile, is_lost=True)])
+
+
+def troubled_run(team: str = "team") -> Run:
+    """In which a drain does not end, a workload of that team is deleted, and a quota lets fewer pods come."""
+    run = kept_run()
+    run.outcomes[0] = replace(run.outcomes[0], came=[Came("shop", "CronJob/night", 4)])
+    run.outcomes[1] = replace(
+        run.outcomes[1],
+        steps=[StepDone(BEGAN + HOUR, "drain node-1", has_ended=False)],
+        held_up=[HeldUp("shop/web", 100, "node-1", "The disruption budget web needs 1 healthy pod")],
+        gone=[GoneWorkload(team, "Deployment/etl", 2, BEGAN + HOUR)],
+        came=[Came("shop", "CronJob/night", 1)],
+        shortfalls=[Shortfall("shop", "Job/night-1", "exceeded quota: cap", "CronJob/night")],
+    )
+    return run
 
 
 def _outcome(name: str, hostile: str, *, is_lost: bool = False) -> Outcome:

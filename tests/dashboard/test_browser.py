@@ -15,7 +15,7 @@ from fairlead.dashboard.recorded import RecordedRun
 from fairlead.study.outcome import StepDone
 from fairlead.study.records import Run
 from tests.dashboard.browser import SCROLLED, Page, browser, chromium
-from tests.dashboard.runs import BEGAN, kept_run
+from tests.dashboard.runs import BEGAN, kept_run, troubled_run
 from tests.dashboard.shown import Shown, on_dashboard, on_source, pod
 
 pytestmark = pytest.mark.skipif(
@@ -270,6 +270,17 @@ def test_a_run_in_which_nothing_happened_says_so(tmp_path: Path) -> None:
 
     calm = kept_run().before
     on_source(test, RecordedRun(Run(1, [replace(calm, pods=[], waits=[])])))
+
+
+def test_what_no_pod_shows_is_told_beside_the_nodes(tmp_path: Path) -> None:
+    async def test(link: str) -> None:
+        async with browser(tmp_path) as page:
+            await page.open(link)
+            for text in ("Not done at the end", "cannot be evicted", f"{_HOSTILE}/Deployment/etl", "3 pods fewer came"):
+                await page.until(f"{_SIDE}.includes({json.dumps(text)})")
+            assert page.complaints == []
+
+    on_source(test, RecordedRun(troubled_run(_HOSTILE)))
 
 
 def test_the_longest_names_fit_beside_the_nodes(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from fairlead.dashboard.recorded import RecordedRun, batches_of
 from fairlead.dashboard.rows import Batch
 from fairlead.sim.histories import LOST, Disruption, PodHistory
 from fairlead.study.outcome import Outcome
-from tests.dashboard.runs import BEGAN, HOUR, kept_run
+from tests.dashboard.runs import BEGAN, HOUR, kept_run, troubled_run
 from tests.dashboard.shown import Picture, events, on_source, visitor
 
 
@@ -29,6 +29,7 @@ def test_the_stream_has_the_chart_and_each_pod_where_it_ended() -> None:
                             "ended": BEGAN + 2 * HOUR,
                             "lines": {"cpu requested": [0.5, 0.4]},
                             "marks": [[BEGAN + HOUR, "remove node node-1"]],
+                            "findings": [],
                         },
                     ),
                 ]
@@ -61,6 +62,24 @@ def test_why_tells_the_story_of_the_variant() -> None:
                 assert "no pod in namespace 'nowhere'" in await answer.text()
 
     on_source(test, RecordedRun(kept_run()))
+
+
+def test_what_no_pod_shows_is_told_in_words() -> None:
+    async def test(link: str) -> None:
+        async with visitor(link) as session, events(session, "after") as stream:
+            await anext(stream)
+            _, chart = await anext(stream)
+            assert chart["findings"] == [
+                [
+                    "Not done at the end",
+                    "01:00 drain node-1",
+                    "shop/web cannot be evicted from node-1: The disruption budget web needs 1 healthy pod",
+                ],
+                ["Not there any more", "team/Deployment/etl  2 pods gone since 01:00, after: drain node-1"],
+                ["3 pods fewer came than before", "shop/CronJob/night  1 instead of 4: exceeded quota: cap"],
+            ]
+
+    on_source(test, RecordedRun(troubled_run()))
 
 
 def test_the_last_variant_is_shown_first() -> None:

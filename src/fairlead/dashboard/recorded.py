@@ -20,6 +20,7 @@ from fairlead.study.asking import NotInRun, story
 from fairlead.study.comparison import in_words
 from fairlead.study.outcome import Outcome
 from fairlead.study.records import Run
+from fairlead.study.tables import beside_pods
 from fairlead.wording import counted
 
 #: Of so many pods the histories are shown; a browser would not become fluid with more.
@@ -43,7 +44,7 @@ class RecordedRun:
     async def batches(self, variant: str) -> AsyncGenerator[Batch | Chart | None, None]:
         """All at once: a run has ended."""
         outcome = self._outcomes.get(variant, self._run.outcomes[-1])
-        yield _chart(outcome)
+        yield await offload(lambda: _chart(outcome, self._run.before), is_long=True)
         for batch in await offload(lambda: batches_of(outcome), is_long=True):
             yield batch
             await asyncio.sleep(0)
@@ -116,7 +117,7 @@ def _shares(outcome: Outcome) -> list[ShareRow]:
     ]
 
 
-def _chart(outcome: Outcome) -> Chart:
+def _chart(outcome: Outcome, before: Outcome) -> Chart:
     lines: dict[str, Sequence[float]] = {}
     for label, figures in (("requested", "utilisation"), ("used", "used")):
         for resource in ("cpu", "memory"):
@@ -128,4 +129,5 @@ def _chart(outcome: Outcome) -> Chart:
         outcome.ended,
         {name: list(parts) for name, parts in lines.items()},
         [(step.at, step.text) for step in outcome.steps],
+        beside_pods(before, outcome),
     )

@@ -38,6 +38,8 @@ class Chart(msgspec.Struct):
     ended: float
     lines: dict[str, list[float]]
     marks: list[tuple[float, str]]
+    #: What no pod of the page shows, as that there are fewer of them: sections of lines, the title first.
+    findings: list[list[str]] = []
 
 
 class Source(Protocol):

@@ -63,6 +63,20 @@ def comparison_text(run: Run, kept_as: str = "") -> str:
     return "\n".join(lines).rstrip()
 
 
+def beside_pods(before: Outcome, variant: Outcome) -> list[list[str]]:
+    """What else is told of a variant than its pods, which are there for all to see: sections, each with its title
+    first.
+    """
+    fewer, absent = missing(before, variant), lost(before, variant)
+    sections = (
+        _unfinished(variant, ""),
+        _lost(absent, "", variant),
+        _missing(fewer, ""),
+        _quotas(variant, "", fewer),
+    )
+    return [[title.rstrip(":"), *(line.strip() for line in lines if line)] for title, *lines in filter(None, sections)]
+
+
 def headline(run: Run) -> str:
     summary = run.before.summary
     what = f"{counted(summary['nodes'], 'node')}, {counted(summary['created'], 'pod')}"

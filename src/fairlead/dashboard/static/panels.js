@@ -38,6 +38,7 @@ export function Side({ about, cluster, dimension, colours, filter, selection, sh
     <${Groups} cluster=${cluster} dimension=${dimension} colours=${colours} filter=${filter} act=${act} />
     <${Shares} shares=${shares} />
     <${Done} marks=${chart?.marks} act=${act} />
+    <${Findings} sections=${chart?.findings} />
     <${Waiting} cluster=${cluster} filter=${filter} act=${act} />
     ${!about.isLive && html`<${Disrupted} cluster=${cluster} filter=${filter} act=${act} />`}`;
 }
@@ -103,6 +104,12 @@ function Done({ marks, act }) {
   return html`<h2>What was done</h2>
     <ul class="pods">${marks.slice(0, LISTED).map(([at, text]) => html`<li key=${`${at} ${text}`}>
       <button type="button" class="link" onClick=${() => act.look(at)}>${moment(at)}</button> ${text}</li>`)}</ul>`;
+}
+
+/** What a run has to tell beside its pods: what is gone, what never came, what a quota refused. */
+function Findings({ sections }) {
+  return sections?.map(([title, ...lines]) => html`<h2>${title}</h2>
+    <ul class="pods">${lines.map((line) => html`<li key=${line}>${line}</li>`)}</ul>`);
 }
 
 function Disrupted({ cluster, filter, act }) {
