@@ -19,10 +19,11 @@ _REVIEWS = "spec.conversion.conversionReviewVersions"
 def bundle_fault(spec: Obj) -> str:
     """Why nobody can be trusted by the `caBundle` of the webhook; "" if there is none, or nothing wrong with it."""
     client = ((spec.get("conversion") or {}).get("webhook") or {}).get("clientConfig") or {}
-    try:
-        trusting(b64decode(client.get("caBundle") or ""))
-    except ValueError as error:
-        return str(error)
+    if bundle := client.get("caBundle"):
+        try:
+            trusting(b64decode(bundle))
+        except ValueError as error:
+            return str(error)
     return ""
 
 
