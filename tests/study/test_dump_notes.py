@@ -21,5 +21,13 @@ def test_pods_without_owner_or_node_and_objects_that_come_twice_are_named() -> N
     assert found[2] == ("the node of default/web-5f6d7c8b9-00001 is not in the dump: such pods are lost with it")
 
 
+def test_pods_that_ask_for_devices_are_told_of() -> None:
+    """They are placed wherever there is room, which a real cluster may see otherwise."""
+    claims = [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]
+    objects = [node("a"), *deployment("web", ["a"]), *deployment("learn", ["a"], resourceClaims=claims)]
+    (found,) = [note for note in notes(objects) if "devices" in note]
+    assert found.startswith("3 objects ask for devices by resourceClaims, which are not allocated")
+
+
 def test_nothing_is_said_of_no_dump() -> None:
     assert notes([]) == []

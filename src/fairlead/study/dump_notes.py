@@ -8,6 +8,8 @@ from typing import Any, Final
 
 from fairlead.api.objects import Obj
 from fairlead.sim.manifests import is_node
+from fairlead.study.reading import pod_specs
+from fairlead.wording import counted
 
 #: What cannot be foretold where a dump has none of a kind, although the cluster may have some.
 _FORETELLS: Final = {
@@ -34,7 +36,13 @@ def assumed_sources(objects: Iterable[Obj]) -> frozenset[str]:
 
 def notes(objects: Sequence[Obj]) -> list[str]:
     """In lines of text, the weightiest first."""
-    return [*_twice(objects), *_without_owner(objects), *_without_node(objects), *_lacking(objects)]
+    return [
+        *_twice(objects),
+        *_without_owner(objects),
+        *_without_node(objects),
+        *_with_devices(objects),
+        *_lacking(objects),
+    ]
 
 
 def _twice(objects: Iterable[Obj]) -> Iterator[str]:
@@ -66,6 +74,15 @@ def _without_node(objects: Sequence[Obj]) -> Iterator[str]:
     ]
     if lost and nodes:
         yield f"the node of {_some(lost)} is not in the dump: such pods are lost with it"
+
+
+def _with_devices(objects: Iterable[Obj]) -> Iterator[str]:
+    asking = sum(any(spec.get("resourceClaims") for spec in pod_specs(obj)) for obj in objects)
+    if asking:
+        yield (
+            f"{counted(asking, 'object')} ask{'s' if asking == 1 else ''} for devices by resourceClaims, which are not "
+            "allocated: such pods are placed as if they asked for none"
+        )
 
 
 def _lacking(objects: Iterable[Obj]) -> Iterator[str]:

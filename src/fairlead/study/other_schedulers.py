@@ -6,11 +6,11 @@ Else they would wait for ever, and so would whatever replaces those that run.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 
 from fairlead.api.objects import Obj
 from fairlead.api.scheduling import DEFAULT_SCHEDULER
-from fairlead.study.reading import mapping_at
+from fairlead.study.reading import pod_specs
 from fairlead.wording import counted
 
 
@@ -20,7 +20,7 @@ def replaced(objects: Iterable[Obj], played: Collection[str]) -> list[str]:
     """
     asking: Counter[str] = Counter()
     for obj in objects:
-        for spec in _pod_specs(obj):
+        for spec in pod_specs(obj):
             name = spec.get("schedulerName")
             if isinstance(name, str) and name and name not in played:
                 spec["schedulerName"] = DEFAULT_SCHEDULER
@@ -29,11 +29,3 @@ def replaced(objects: Iterable[Obj], played: Collection[str]) -> list[str]:
         f"the scheduler {name} is not played, and {DEFAULT_SCHEDULER} takes its place (of {counted(count, 'object')})"
         for name, count in sorted(asking.items())
     ]
-
-
-def _pod_specs(obj: Obj) -> Iterator[Obj]:
-    """Of the pod, or of those that the object makes; a ControllerRevision has a template, too."""
-    if obj["kind"] == "Pod":
-        yield mapping_at(obj, "spec")
-    for path in (("spec",), ("spec", "jobTemplate", "spec"), ("data", "spec")):
-        yield mapping_at(obj, *path, "template", "spec")

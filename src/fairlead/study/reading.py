@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-from fairlead.api.objects import metadata
+from fairlead.api.objects import Obj, metadata
 from fairlead.runtime.clock import parse_timestamp
 
 
@@ -43,3 +44,11 @@ def controller_of(obj: dict[str, Any]) -> dict[str, Any]:
     """The reference to its controller."""
     owners = mappings(metadata(obj).get("ownerReferences"))
     return next((owner for owner in owners if owner.get("controller")), {})
+
+
+def pod_specs(obj: Obj) -> Iterator[Obj]:
+    """Of the pod, or of those that the object makes; a ControllerRevision has a template, too."""
+    if obj["kind"] == "Pod":
+        yield mapping_at(obj, "spec")
+    for path in (("spec",), ("spec", "jobTemplate", "spec"), ("data", "spec")):
+        yield mapping_at(obj, *path, "template", "spec")
