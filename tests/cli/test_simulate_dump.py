@@ -172,6 +172,13 @@ def test_dates_that_nobody_can_mean_do_not_move_the_clock(tmp_path: Path) -> Non
     assert (found.exit_code, "q" in found.stderr) == (2, True)
 
 
+def test_node_groups_that_are_not_asked_for_are_told_of(tmp_path: Path) -> None:
+    pool = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "general"}, "spec": {}}
+    path = dump(tmp_path, node("a"), pod("p", "3", on="a"), pool)
+    found = CliRunner().invoke(main, ["simulate", "--import", path, "--for", "1m"])
+    assert "import: the dump has node groups of an autoscaler: with --autoscale they grow" in found.stderr
+
+
 def test_with_an_autoscaler_a_run_ends_after_a_day(tmp_path: Path) -> None:
     reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
     autoscaler = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fairlead.study.dump_notes import notes
 from tests.study.clusters import deployment, namespace, node, quota
+from tests.study.real_clusters import autoscaler
 
 
 def test_a_whole_dump_lacks_only_what_a_cluster_may_not_have() -> None:
@@ -27,6 +28,14 @@ def test_pods_that_ask_for_devices_are_told_of() -> None:
     objects = [node("a"), *deployment("web", ["a"]), *deployment("learn", ["a"], resourceClaims=claims)]
     (found,) = [note for note in notes(objects) if "devices" in note]
     assert found.startswith("3 objects ask for devices by resourceClaims, which are not allocated")
+
+
+def test_autoscalers_by_metrics_of_others_are_told_of() -> None:
+    metric = {"type": "External", "external": {"metric": {"name": "queue"}, "target": {"type": "Value", "value": "5"}}}
+    by_cpu, by_queue = autoscaler("web", "shop", 2), autoscaler("etl", "shop", 2)
+    by_queue["spec"]["metrics"].append(metric)
+    (found,) = [note for note in notes([node("a"), by_cpu, by_queue]) if "metrics" in note]
+    assert found == "the autoscaler of shop/etl follows metrics that are not played (Pods, Object, External)"
 
 
 def test_nothing_is_said_of_no_dump() -> None:

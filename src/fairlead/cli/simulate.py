@@ -47,7 +47,7 @@ from fairlead.study.dump_notes import assumed_sources, notes
 from fairlead.study.export import check_extra, run_csv, run_document, write_parquet
 from fairlead.study.foreseen import foresee
 from fairlead.study.html import report
-from fairlead.study.node_groups import node_groups
+from fairlead.study.node_groups import NodeGroups, has_groups, node_groups
 from fairlead.study.other_schedulers import replaced
 from fairlead.study.parallel import play_all
 from fairlead.study.past.arrivals import arrivals_of_past
@@ -164,7 +164,7 @@ def simulate(
             is_quiet=quiet,
         )
         imported += declared(imported)
-        beside = _node_groups(imported, is_quiet=quiet) if autoscale else []
+        beside = _node_groups(imported, is_autoscaled=autoscale, is_quiet=quiet)
         imported += _queues(imported, has_arbitrator=arbitrator, is_quiet=quiet)
         settings = Settings(
             nodes=tuple(node_objects(nodes_from, imported, nodes, NodeShape(node_cpu, node_memory))),
@@ -378,10 +378,15 @@ def _other_schedulers(
             click.echo(f"import: {line}", err=True)
 
 
-def _node_groups(imported: Sequence[Obj], *, is_quiet: bool) -> list[Step]:
+def _node_groups(imported: Sequence[Obj], *, is_autoscaled: bool, is_quiet: bool) -> list[Step]:
     """The pools of the dump, which are there in every variant."""
-    found = node_groups(imported)
-    lines = found.notes or ["--autoscale: there is no NodePool of Karpenter, and no node group of Cluster API"]
+    has_some = has_groups(imported)
+    found = node_groups(imported) if is_autoscaled else NodeGroups()
+    lines = found.notes
+    if is_autoscaled and not has_some:
+        lines = ["--autoscale: there is no NodePool of Karpenter, and no node group of Cluster API"]
+    elif has_some and not is_autoscaled:
+        lines = ["the dump has node groups of an autoscaler: with --autoscale they grow for pods that wait, and shrink"]
     for line in lines if not is_quiet else ():
         click.echo(f"import: {line}", err=True)
     return found.steps

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from fairlead.api.objects import Obj
 from fairlead.sim.manifests import is_node
-from fairlead.study.reading import pod_specs
+from fairlead.study.reading import mapping_at, mappings, pod_specs
 from fairlead.wording import counted
 
 #: What cannot be foretold where a dump has none of a kind, although the cluster may have some.
@@ -25,6 +25,8 @@ _FORETELLS: Final = {
 _OWNERS: Final = frozenset(
     {"ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet", "Job", "Deployment", "CronJob"}
 )
+#: Types of metrics that come from elsewhere than from the use of pods.
+_FOREIGN_METRICS: Final = ("Pods", "Object", "External")
 _MOST_NAMED: Final = 3
 
 
@@ -41,6 +43,7 @@ def notes(objects: Sequence[Obj]) -> list[str]:
         *_without_owner(objects),
         *_without_node(objects),
         *_with_devices(objects),
+        *_scaled_by_others(objects),
         *_lacking(objects),
     ]
 
@@ -83,6 +86,18 @@ def _with_devices(objects: Iterable[Obj]) -> Iterator[str]:
             f"{counted(asking, 'object')} ask{'s' if asking == 1 else ''} for devices by resourceClaims, which are not "
             "allocated: such pods are placed as if they asked for none"
         )
+
+
+def _scaled_by_others(objects: Iterable[Obj]) -> Iterator[str]:
+    """Autoscalers follow cpu and memory; nothing in a run has other figures."""
+    names = [
+        "/".join(filter(None, _key(obj)))
+        for obj in objects
+        if obj["kind"] == "HorizontalPodAutoscaler"
+        and any(metric.get("type") in _FOREIGN_METRICS for metric in mappings(mapping_at(obj, "spec").get("metrics")))
+    ]
+    if names:
+        yield f"the autoscaler of {_some(names)} follows metrics that are not played ({', '.join(_FOREIGN_METRICS)})"
 
 
 def _lacking(objects: Iterable[Obj]) -> Iterator[str]:

@@ -47,12 +47,27 @@ def node_groups(objects: Sequence[Obj]) -> NodeGroups:
     """The pools of a dump; its nodes are labelled as their members."""
     found, nodes = NodeGroups(), list(filter(is_node, objects))
     for obj in objects:
-        version = str(obj.get("apiVersion", ""))
-        if obj["kind"] == "NodePool" and version.startswith(_KARPENTER):
+        if _is_karpenters(obj):
             _karpenter(obj, nodes, found)
-        elif obj["kind"] in _MACHINE_KINDS and version.startswith(_CLUSTER_API):
+        elif _is_cluster_apis(obj):
             _cluster_api(obj, nodes, found)
     return found
+
+
+def has_groups(objects: Iterable[Obj]) -> bool:
+    """Whether an autoscaler of nodes minds some of the dump's."""
+    return any(_is_karpenters(obj) or _is_cluster_apis(obj) for obj in objects)
+
+
+def _is_karpenters(obj: Obj) -> bool:
+    return obj["kind"] == "NodePool" and str(obj.get("apiVersion", "")).startswith(_KARPENTER)
+
+
+def _is_cluster_apis(obj: Obj) -> bool:
+    """One that an autoscaler may size."""
+    annotations = _dict(metadata(obj), "annotations")
+    is_sized = any(_SIZE.format(bound) in annotations for bound in ("min", "max"))
+    return obj["kind"] in _MACHINE_KINDS and str(obj.get("apiVersion", "")).startswith(_CLUSTER_API) and is_sized
 
 
 def _karpenter(pool: Obj, nodes: Sequence[Obj], found: NodeGroups) -> None:
@@ -92,8 +107,6 @@ def _cluster_api(group: Obj, nodes: Sequence[Obj], found: NodeGroups) -> None:
     name, annotations = str(metadata(group).get("name", "")), _texts(_dict(metadata(group), "annotations"))
     title = f"{group['kind']} {name}"
     sizes = [annotations.get(_SIZE.format(bound), "") for bound in ("min", "max")]
-    if not any(sizes):
-        return  # no autoscaler minds it
     if not all(size.isdecimal() and len(size) < 7 for size in sizes):
         found.notes.append(f"{title}: sizes {' to '.join(map(repr, sizes))} are no bounds; it is left out")
         return
