@@ -16,7 +16,7 @@ from fairlead.api.objects import Obj
 from fairlead.compose import Settings, simulation
 from fairlead.runtime import rng
 from fairlead.simulation import VirtualCluster, run_virtual, virtual_cluster
-from fairlead.testing import ApiError
+from fairlead.testing import ApiError, ClusterStopped
 
 
 def pod(name: str, cpu: str = "1", lifetime: int | None = None) -> Obj:
@@ -130,6 +130,19 @@ def test_two_clusters_of_a_loop_have_one_time() -> None:
                 assert second.now == first.now
         async with virtual_cluster(nodes=0, start="2026-03-01T00:00:00Z") as later:
             assert later.now.month == 3
+
+    run_virtual(main())
+
+
+def test_in_a_cluster_that_is_over_nothing_happens_and_it_says_so() -> None:
+    async def main() -> None:
+        async with virtual_cluster(nodes=1) as c:
+            await c.apply(pod("a"))
+        assert [row.name for row in c.pods()] == ["a"]
+        assert (await c.get("pod/a"))["spec"]["nodeName"] == "node-1"
+        for late in (c.apply(pod("b")), c.delete("pod/a"), c.run_for("1h"), c.wait_for("pod/a", "Ready")):
+            with pytest.raises(ClusterStopped, match="after its block"):
+                await late
 
     run_virtual(main())
 

@@ -27,6 +27,10 @@ _CREATE: Final = WriteOptions(field_manager=_MANAGER, field_validation="Strict")
 _ESTABLISHED_SECONDS: Final = 30.0
 
 
+class ClusterStopped(RuntimeError):
+    """The cluster was asked for something when it was gone."""
+
+
 class Objects:
     """The objects of a cluster. Every refusal of the server is an `ApiError`."""
 

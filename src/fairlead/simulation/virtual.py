@@ -24,7 +24,7 @@ from fairlead.server.registry.registry import UserApi
 from fairlead.sim.manifests import latest_date
 from fairlead.simulation.aftermath import aftermath
 from fairlead.simulation.moments import Duration, Moment, moment_of, seconds_of
-from fairlead.simulation.objects import DEFAULT_NAMESPACE, Objects
+from fairlead.simulation.objects import DEFAULT_NAMESPACE, ClusterStopped, Objects
 from fairlead.simulation.options import ClusterOptions, Source, virtual_settings_of
 from fairlead.simulation.tables import Event, Events, Pods, event_row, pod_row
 from fairlead.simulation.waiting import Condition
@@ -40,6 +40,8 @@ class VirtualCluster(Objects):
         super().__init__(api, api.registry.catalogue)
         self._loop, self._pods = loop, informers.of(PODS, Pod)
         self._opener = asyncio.current_task()
+        #: Its block has ended: what is there can be looked at, and nothing happens any more (ClusterStopped).
+        self.is_over = False
 
     @property
     def now(self) -> datetime:
@@ -48,6 +50,7 @@ class VirtualCluster(Objects):
 
     async def run_for(self, duration: Duration) -> None:
         """Let that much time pass: seconds, `6h`, a timedelta."""
+        self._check()
         await asyncio.sleep(seconds_of(duration))
         await self._settled()
 
@@ -71,6 +74,7 @@ class VirtualCluster(Objects):
         await self.run_for(ends - begins)
 
     async def _run_until_true(self, is_so: Callable[[], bool], seconds: float) -> None:
+        self._check()
         ends = self._loop.time() + seconds
         await self._settled()
         while not is_so():
@@ -83,11 +87,13 @@ class VirtualCluster(Objects):
             await self._settled()
 
     async def apply(self, source: Source, *, namespace: str = DEFAULT_NAMESPACE) -> list[Obj]:
+        self._check()
         applied = await super().apply(source, namespace=namespace)
         await self._settled()
         return applied
 
     async def patch(self, what: str, patch: Obj, *, namespace: str = DEFAULT_NAMESPACE, subresource: str = "") -> Obj:
+        self._check()
         patched = await super().patch(what, patch, namespace=namespace, subresource=subresource)
         await self._settled()
         return patched
@@ -95,6 +101,7 @@ class VirtualCluster(Objects):
     async def delete(
         self, what: str, *, namespace: str = DEFAULT_NAMESPACE, grace_period_seconds: int | None = None
     ) -> None:
+        self._check()
         await super().delete(what, namespace=namespace, grace_period_seconds=grace_period_seconds)
         await self._settled()
 
@@ -106,9 +113,14 @@ class VirtualCluster(Objects):
         namespace: str = DEFAULT_NAMESPACE,
         timeout: Duration = _PATIENCE_SECONDS,  # noqa: ASYNC109 - the name that everybody expects
     ) -> Obj:
+        self._check()
         found = await super().wait_for(what, condition, namespace=namespace, timeout=timeout)
         await self._settled()
         return found
+
+    def _check(self) -> None:
+        if self.is_over:
+            raise ClusterStopped("this cluster has been stopped: nothing happens in it after its block")
 
     async def _settled(self) -> None:
         """Whoever opened the cluster goes on when the controllers have done their part that it has in other tasks."""
@@ -157,6 +169,8 @@ async def virtual_cluster(
             except (AssertionError, TimeoutError) as failure:  # of a test: by its end the cluster is gone
                 failure.add_note(await cluster.describe())
                 raise
+            finally:
+                cluster.is_over = True
 
 
 def _begin(loop: VirtualLoop, begins: float) -> None:

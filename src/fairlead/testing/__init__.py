@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from fairlead.api.errors import ApiError
     from fairlead.runtime.loops import run_virtual
+    from fairlead.simulation.objects import ClusterStopped
     from fairlead.simulation.virtual import VirtualCluster, virtual_cluster
-    from fairlead.testing.background import ClusterStopped
     from fairlead.testing.live import ClientMissing, Cluster, KubectlFailed, cluster
 
 __all__ = [
@@ -32,7 +32,7 @@ _HOMES: Final = {
     "ApiError": "fairlead.api.errors",
     "ClientMissing": "fairlead.testing.live",
     "Cluster": "fairlead.testing.live",
-    "ClusterStopped": "fairlead.testing.background",
+    "ClusterStopped": "fairlead.simulation.objects",
     "KubectlFailed": "fairlead.testing.live",
     "VirtualCluster": "fairlead.simulation.virtual",
     "cluster": "fairlead.testing.live",

@@ -10,12 +10,9 @@ from typing import Any, TypeVar
 import uvloop
 
 from fairlead.compose import Cluster, Settings, cluster
+from fairlead.simulation.objects import ClusterStopped
 
 T = TypeVar("T")
-
-
-class ClusterStopped(RuntimeError):
-    """The cluster was asked for something when it was gone."""
 
 
 class BackgroundCluster:
