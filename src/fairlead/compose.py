@@ -55,6 +55,7 @@ from fairlead.controllers.rootca import RootCertificates
 from fairlead.controllers.table import CONTROLLERS, ControllerManager, of_simulation
 from fairlead.runtime.authority import Authority
 from fairlead.runtime.clock import monotonic
+from fairlead.runtime.host_address import host_address
 from fairlead.runtime.http.listener import LOOPBACK_ADDRESS, bind, serving
 from fairlead.runtime.memory import keeping_loaded, loading
 from fairlead.scheduler.cluster_model import ClusterModel
@@ -455,7 +456,9 @@ async def _listen(settings: Settings, running: Cluster, stack: AsyncExitStack) -
     pki, token = certificates.ensure(credentials), tokens.ensure_token(credentials)
     running.authority = pki.authority
     sock = bind(settings.port)
-    running.address = f"https://{LOOPBACK_ADDRESS}:{sock.getsockname()[1]}"
+    port: int = sock.getsockname()[1]
+    running.address = f"https://{LOOPBACK_ADDRESS}:{port}"
+    await running.server.advertise(host_address(), port)
     running.kubeconfig = settings.kubeconfig or own_kubeconfig
     ca = pki.ca_certificate.read_bytes()
     admin = pki.admin

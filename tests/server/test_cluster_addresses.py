@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.api.builtin import IP_ADDRESSES, SERVICE_CIDRS, SERVICES
+from fairlead.api.builtin import ENDPOINT_SLICES, ENDPOINTS, IP_ADDRESSES, SERVICE_CIDRS, SERVICES
 from fairlead.api.errors import NotFound
 from fairlead.api.objects import Obj
 from fairlead.runtime.loops import run_virtual
@@ -51,6 +51,29 @@ def test_every_service_address_is_an_object_that_names_its_service() -> None:
             assert await given_out(api) == {"10.0.0.1": "default/kubernetes"}
             await api.create(SERVICES, service("next", clusterIP=made["spec"]["clusterIP"]), "default")
             assert await given_out(api) == {"10.0.0.1": "default/kubernetes", "10.0.0.7": "default/next"}
+
+    run_virtual(main())
+
+
+def test_the_endpoints_of_the_api_server_say_where_it_listens() -> None:
+    async def main() -> None:
+        async with RegistryApi() as api:
+            await api.server.advertise("127.0.0.1", 6443)  # that is nowhere to others
+            assert not (await api.list(ENDPOINTS)).items
+            for address, port in (("192.0.2.7", 6443), ("192.0.2.8", 6444)):  # as after another start
+                await api.server.advertise(address, port)
+                endpoints = (await api.get(ENDPOINTS, "kubernetes", "default")).obj()
+                ports = [{"name": "https", "port": port, "protocol": "TCP"}]
+                assert endpoints["subsets"] == [{"addresses": [{"ip": address}], "ports": ports}]
+                assert endpoints["metadata"]["labels"] == {"endpointslice.kubernetes.io/skip-mirror": "true"}
+                (found,) = (await api.list(ENDPOINT_SLICES, "default")).items
+                slice_ = found.obj()
+                assert slice_["metadata"]["labels"] == {"kubernetes.io/service-name": "kubernetes"}
+                assert slice_["endpoints"] == [{"addresses": [address], "conditions": {"ready": True}}]
+                assert (slice_["addressType"], slice_["ports"]) == ("IPv4", ports)
+            version = endpoints["metadata"]["resourceVersion"]
+            await api.server.advertise(address, port)
+            assert (await api.get(ENDPOINTS, "kubernetes", "default")).obj()["metadata"]["resourceVersion"] == version
 
     run_virtual(main())
 

@@ -332,15 +332,33 @@ def test_a_curl_without_credentials_can_read_why(server: Server) -> None:
 
 _ALWAYS = "[+]ping ok\n[+]log ok\n[+]etcd ok\n"
 _BEGUN = "".join(
-    f"[+]poststarthook/{name} ok\n"
+    f"[+]{name} ok\n"
     for name in (
-        "priority-and-fairness-config-consumer",
-        "start-apiextensions-controllers",
-        "crd-informer-synced",
-        "start-system-namespaces-controller",
-        "rbac/bootstrap-roles",
-        "scheduling/bootstrap-system-priority-classes",
-        "priority-and-fairness-config-producer",
+        "poststarthook/start-apiserver-admission-initializer",
+        "poststarthook/generic-apiserver-start-informers",
+        "poststarthook/priority-and-fairness-config-consumer",
+        "poststarthook/priority-and-fairness-filter",
+        "poststarthook/start-apiextensions-informers",
+        "poststarthook/start-apiextensions-controllers",
+        "poststarthook/crd-informer-synced",
+        "poststarthook/start-system-namespaces-controller",
+        "poststarthook/start-cluster-authentication-info-controller",
+        "poststarthook/start-kube-apiserver-identity-lease-controller",
+        "poststarthook/start-service-ip-repair-controllers",
+        "poststarthook/rbac/bootstrap-roles",
+        "poststarthook/scheduling/bootstrap-system-priority-classes",
+        "poststarthook/priority-and-fairness-config-producer",
+        "poststarthook/bootstrap-controller",
+        "poststarthook/start-kubernetes-service-cidr-controller",
+        "poststarthook/start-kube-aggregator-informers",
+        "poststarthook/apiservice-status-local-available-controller",
+        "poststarthook/apiservice-status-remote-available-controller",
+        "poststarthook/apiservice-registration-controller",
+        "poststarthook/apiservice-discovery-controller",
+        "poststarthook/kube-apiserver-autoregistration",
+        "autoregister-completion",
+        "poststarthook/apiservice-openapi-controller",
+        "poststarthook/apiservice-openapiv3-controller",
     )
 )
 

@@ -13,7 +13,9 @@ import pytest
 
 from fairlead.api.builtin import (
     CONFIG_MAPS,
+    DEPLOYMENTS,
     EVENTS,
+    FLOW_SCHEMAS,
     LEASES,
     LIMIT_RANGES,
     NAMESPACES,
@@ -21,8 +23,12 @@ from fairlead.api.builtin import (
     POD_DISRUPTION_BUDGETS,
     PODS,
     PRIORITY_CLASSES,
+    RESOURCE_CLAIMS,
     ROLES,
+    SERVICE_CIDRS,
     SERVICES,
+    VALIDATING_ADMISSION_POLICIES,
+    VOLUME_ATTACHMENTS,
 )
 from fairlead.api.errors import AlreadyExists, ApiError, BadRequest, Conflict, Forbidden, Invalid, Unknown
 from fairlead.api.objects import Obj
@@ -288,6 +294,47 @@ async def test_a_volume_knows_when_its_phase_changed(world: World) -> None:
     assert await times({"message": "x", "lastPhaseTransitionTime": None}) == born
     assert await times({"phase": "Available"}) == born[:-2] + "2Z"
     assert await times({"phase": "Bound", "lastPhaseTransitionTime": born}) == born
+
+
+POLICY = {
+    "validations": [{"expression": "true"}],
+    "matchConstraints": {
+        "resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}]
+    },
+}
+TEMPLATE = {"metadata": {"labels": {"app": "x"}}, "spec": {**POD_SPEC, "restartPolicy": "Always"}}
+
+
+@pytest.mark.parametrize(
+    ("resource", "spec", "kept"),
+    [
+        (DEPLOYMENTS, {"selector": {"matchLabels": {"app": "x"}}, "template": TEMPLATE}, {"labels"}),
+        (RESOURCE_CLAIMS, {}, {"labels", "annotations", "finalizers"}),
+        (SERVICE_CIDRS, {"cidrs": ["10.7.0.0/24"]}, {"labels", "annotations", "finalizers"}),
+        (VALIDATING_ADMISSION_POLICIES, POLICY, {"labels", "annotations", "finalizers"}),
+        (
+            VOLUME_ATTACHMENTS,
+            {"attacher": "a", "nodeName": "n", "source": {"persistentVolumeName": "v"}},
+            {"labels", "annotations", "finalizers"},
+        ),
+        (FLOW_SCHEMAS, {"priorityLevelConfiguration": {"name": "exempt"}}, {"labels", "annotations", "finalizers"}),
+        (
+            PERSISTENT_VOLUMES,
+            {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/d"}},
+            set(),
+        ),
+    ],
+)
+@played(run)
+async def test_what_a_status_says_about_the_object_itself_counts_for_some_kinds_alone(
+    world: World, resource: Resource, spec: Obj, kept: set[str]
+) -> None:
+    meta = {"labels": {"a": "1"}, "annotations": {"b": "1"}, "finalizers": ["example.com/c"]}
+    namespace = NAMESPACE if resource.namespaced else ""
+    await world.create(resource, {"kind": resource.kind, "metadata": {"name": "x"}, "spec": spec})
+    await world.api.patch(resource, "x", namespace, {"metadata": meta}, subresource="status")
+    found = (await world.get(resource, "x") or {})["metadata"]
+    assert {field for field, sent in meta.items() if found.get(field) != sent} == kept
 
 
 @pytest.mark.parametrize(

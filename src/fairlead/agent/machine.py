@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-import socket
 from pathlib import Path
 from typing import Final
 
@@ -74,16 +73,6 @@ def is_swap_on() -> bool:
 
 def swap_bytes() -> int:
     return meminfo().get("SwapTotal", 0)
-
-
-def host_address() -> str:
-    """The address that the machine shows to others: that of its default route, else its loopback."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))  # nothing is sent
-            return str(probe.getsockname()[0])
-        except OSError:
-            return "127.0.0.1"
 
 
 def _os_image() -> str:

@@ -19,7 +19,6 @@ from fairlead.agent.cgroups.hierarchies import NoCgroups
 from fairlead.agent.choices import ClusterNetwork, RuntimeKind
 from fairlead.agent.claims import InUse, held
 from fairlead.agent.images.store import ImageStore
-from fairlead.agent.machine import host_address
 from fairlead.agent.network_choice import Networking, networking, of_the_machine
 from fairlead.agent.node_object import NodeIdentity
 from fairlead.agent.reset import reset as remove_everything
@@ -43,6 +42,7 @@ from fairlead.client.kubeconfig import Access, load
 from fairlead.node.configuration.errors import StartupError
 from fairlead.node.configuration.value_types import STRING_MAP
 from fairlead.runtime import log_lines
+from fairlead.runtime.host_address import host_address
 from fairlead.runtime.loops import run as run_loop
 from fairlead.server.codec.body_types import body_type_of
 from fairlead.wording import counted

@@ -23,7 +23,6 @@ import yaml
 from msgspec.structs import replace
 
 from fairlead.agent.choices import ClusterNetwork, RuntimeKind
-from fairlead.agent.machine import host_address
 from fairlead.agent.network.settings import DNS_ADDRESS
 from fairlead.api.builtin import SERVICES
 from fairlead.api.errors import NotFound
@@ -37,6 +36,7 @@ from fairlead.cli.node_root import SHOWN_ROOT, default_root
 from fairlead.cli.node_user import check_user
 from fairlead.client.kubeconfig import Access, load, render
 from fairlead.compose import Cluster
+from fairlead.runtime.host_address import host_address
 from fairlead.runtime.http.listener import bind
 from fairlead.server.auth.certificates import write_private
 

@@ -30,6 +30,7 @@ from fairlead.kinds.admission_expressions import (
 from fairlead.kinds.admission_rules import default_match, validate_failure_policy, validate_match
 from fairlead.kinds.others import CountedStrategy
 from fairlead.kinds.rules import check
+from fairlead.kinds.strategy import NOT_OF_STATUS
 
 _ACTIONS: Final = ("Audit", "Deny", "Warn")
 _REASONS: Final = ("Forbidden", "Invalid", "RequestEntityTooLarge")
@@ -151,6 +152,7 @@ class PolicyCompiler:
 
 
 class ValidatingAdmissionPolicyStrategy(CountedStrategy):
+    kept_by_status = NOT_OF_STATUS
     slow_bytes = 4 << 10  # expressions take long to compile
 
     def __init__(self) -> None:

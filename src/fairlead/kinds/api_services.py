@@ -11,7 +11,7 @@ from fairlead.api import names
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj, metadata
 from fairlead.kinds.rules import check
-from fairlead.kinds.strategy import Strategy
+from fairlead.kinds.strategy import NOT_OF_STATUS, Strategy
 from fairlead.kinds.webhook_clients import DEFAULT_PORT
 from fairlead.runtime.clock import timestamp
 
@@ -33,6 +33,7 @@ def local_condition(moment: str) -> Obj:
 
 class APIServiceStrategy(Strategy):
     has_status = True
+    kept_by_status = NOT_OF_STATUS
     allows_unconditional_update = False
 
     def default(self, obj: Obj) -> None:

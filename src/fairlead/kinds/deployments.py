@@ -46,6 +46,7 @@ _COUNTS: Final = (
 
 class DeploymentStrategy(Strategy):
     has_status = True
+    kept_by_status = ("labels",)
     has_generation = True
 
     def default(self, obj: Obj) -> None:

@@ -26,7 +26,7 @@ from fairlead.kinds.meta import validate_annotations
 from fairlead.kinds.others import CountedStrategy, ReportedStrategy
 from fairlead.kinds.resource_names import is_extended
 from fairlead.kinds.rules import is_same, validate_unchanged
-from fairlead.kinds.strategy import Strategy
+from fairlead.kinds.strategy import NOT_OF_STATUS, Strategy
 from fairlead.runtime.clock import timestamp
 
 GROUP: Final = "resource.k8s.io"
@@ -36,6 +36,7 @@ _SLOW_BYTES: Final = 4 << 10
 
 
 class ResourceClaimStrategy(ReportedStrategy):
+    kept_by_status = NOT_OF_STATUS
     slow_bytes = _SLOW_BYTES
 
     def default(self, obj: Obj) -> None:

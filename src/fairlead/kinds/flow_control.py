@@ -15,7 +15,7 @@ from fairlead.api.flow_control import BY_NAMESPACE, BY_USER, EXEMPT, EXEMPT_NAME
 from fairlead.api.objects import Obj, metadata
 from fairlead.kinds.flow_defaults import mandatory_spec
 from fairlead.kinds.rules import check
-from fairlead.kinds.strategy import Strategy
+from fairlead.kinds.strategy import NOT_OF_STATUS, Strategy
 
 _MOST_PRECEDENCE: Final = 10_000
 _DEFAULT_PRECEDENCE: Final = 1000
@@ -31,6 +31,7 @@ _SUBJECTS: Final = {"ServiceAccount": "serviceAccount", "User": "user", "Group":
 
 class _FlowControlStrategy(Strategy):
     has_status = True
+    kept_by_status = NOT_OF_STATUS
     has_generation = True
 
     def validate(self, obj: Obj, errors: Errors) -> None:

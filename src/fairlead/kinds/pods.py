@@ -86,6 +86,7 @@ class PodStrategy(Strategy):
     }
     has_generation = True
     has_status = True
+    kept_by_status = ("ownerReferences",)
     deletes_gracefully = True
     returns_deleted = True
 
@@ -157,11 +158,6 @@ class PodStrategy(Strategy):
         return [] if old is not None else [*_name_warnings(obj), *pod_warnings(obj)]
 
     def prepare_status(self, obj: Obj, old: Obj) -> None:
-        meta, before = metadata(obj), metadata(old)
-        if "ownerReferences" in before:
-            meta["ownerReferences"] = before["ownerReferences"]
-        else:
-            meta.pop("ownerReferences", None)
         status, was = obj.setdefault("status", {}), old.get("status") or {}
         drop_disabled_status(status, was)
         keep_observed(status, was)

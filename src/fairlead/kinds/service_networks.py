@@ -15,7 +15,7 @@ from fairlead.api.objects import Obj
 from fairlead.kinds.ips import Address, Network, parse_network, validate_canonical_cidr
 from fairlead.kinds.others import ReportedStrategy
 from fairlead.kinds.rules import IMMUTABLE, validate_unchanged
-from fairlead.kinds.strategy import Strategy
+from fairlead.kinds.strategy import NOT_OF_STATUS, Strategy
 
 
 def networks_of(cidrs: Iterable[str] | None) -> tuple[Network, ...]:
@@ -32,6 +32,8 @@ def gives(network: Network, address: Address) -> bool:
 
 
 class ServiceCIDRStrategy(ReportedStrategy):
+    kept_by_status = NOT_OF_STATUS
+
     def validate(self, obj: Obj, errors: Errors) -> None:
         _validate_cidrs(_cidrs(obj), errors)
 

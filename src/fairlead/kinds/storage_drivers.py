@@ -23,7 +23,7 @@ from fairlead.kinds.rules import (
     validate_driver_name,
     validate_unchanged,
 )
-from fairlead.kinds.strategy import MetaCheck, Strategy
+from fairlead.kinds.strategy import NOT_OF_STATUS, MetaCheck, Strategy
 
 LIFECYCLE_MODES: Final = ("Persistent", "Ephemeral")
 GROUP_POLICIES: Final = ("File", "None", "ReadWriteOnceWithFSType")
@@ -172,6 +172,7 @@ class CSIStorageCapacityStrategy(Strategy):
 
 class VolumeAttachmentStrategy(Strategy):
     has_status = True
+    kept_by_status = NOT_OF_STATUS
     allows_unconditional_update = False
     meta_checks = (MetaCheck.WHOLE, MetaCheck.WHOLE)
 

@@ -11,9 +11,9 @@ gone, quantities are canonical. They change the dict in place.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import Enum, auto
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 #: Reads one selectable field off an object; an absent field reads as "".
 FieldGetter = Callable[[Obj], str]
+
+
+#: What a status says nothing about, where a kind holds to that (upstream's ResetObjectMetaForStatus).
+NOT_OF_STATUS: Final = ("labels", "annotations", "finalizers", "ownerReferences")
 
 
 class MetaCheck(Enum):
@@ -61,6 +65,8 @@ class Strategy:
     deletion_warning: str = ""
     #: Whether DELETE answers with the object that it removed rather than with a Status.
     returns_deleted: bool = False
+    #: The fields of metadata that a write to the status subresource leaves as they were.
+    kept_by_status: Collection[str] = ()
 
     def selectable_in(self, api_version: str) -> Mapping[str, FieldGetter]:
         """The field selectors of one version of the kind, by the names that fields have there."""

@@ -45,6 +45,7 @@ from fairlead.server.registry.component_statuses import ComponentStatuses
 from fairlead.server.registry.custom_kinds import CustomKinds
 from fairlead.server.registry.default_policy import reconcile
 from fairlead.server.registry.expiry import EventExpiry
+from fairlead.server.registry.own_endpoints import publish
 from fairlead.server.registry.policy_types import PolicyTypes
 from fairlead.server.registry.registry import Registry
 from fairlead.server.registry.system_namespaces import SystemNamespaces
@@ -146,6 +147,10 @@ class Server:
     def authorization(self, settings: AuthorizationSettings) -> Authorization:
         """Decide as the settings say; what comes back keeps up with them. Raises ValueError or OSError."""
         return Authorization(settings, self.authorizers, self._modes)
+
+    async def advertise(self, address: str, port: int) -> None:
+        """Show in the cluster where it is: at an address of this machine, on which it listens from now on."""
+        await _if_allowed(publish(self.registry, address, port), "the endpoints of the API server")
 
     def serve_nodes(self, simulated: NodeAgents | None = None) -> None:
         """From now on show what kubelets measure (`metrics.k8s.io`), those of simulated nodes among them."""

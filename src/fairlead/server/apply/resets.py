@@ -22,7 +22,7 @@ _ANY: Final = "*"
 def reset_of(qualified: str, subresource: str, *, has_status: bool, is_custom: bool) -> Reset | None:
     """What the endpoint of a kind resets."""
     if subresource == "status":
-        return _STATUS.get(qualified) or (_CUSTOM_STATUS if is_custom else _OTHER_STATUS)
+        return _STATUS.get(qualified) or (_STATUS_ALONE if is_custom else _OTHER_STATUS)
     if subresource:
         return _SUBRESOURCES.get((qualified, subresource))
     return _MAIN if has_status else None
@@ -66,11 +66,14 @@ def _pattern(paths: tuple[str, ...]) -> Mapping[str, Any]:
 
 _MAIN: Final = _without("status")
 _OTHER_STATUS: Final = _without("spec")
-_CUSTOM_STATUS: Final = _without("metadata", "spec")
+_STATUS_ALONE: Final = _without("metadata", "spec")
 #: Kinds whose status endpoint resets more than the spec.
 _STATUS: Final[dict[str, Reset]] = {
     "pods": _without("spec", "metadata.deletionTimestamp", "metadata.ownerReferences"),
     "deployments.apps": _without("spec", "metadata.labels"),
+    "flowschemas.flowcontrol.apiserver.k8s.io": _STATUS_ALONE,
+    "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io": _STATUS_ALONE,
+    "volumeattachments.storage.k8s.io": _STATUS_ALONE,
 }
 _SUBRESOURCES: Final[dict[tuple[str, str], Reset]] = {
     ("certificatesigningrequests.certificates.k8s.io", "approval"): _without("spec", "status.certificate"),

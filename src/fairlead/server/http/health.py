@@ -21,13 +21,31 @@ HealthCheck = Callable[[], Coroutine[Any, Any, str]]
 HEALTH_PATHS = ("healthz", "livez", "readyz")
 #: What kube-apiserver begins when it listens already, and what is done here before anybody is heard.
 _BEFORE_LISTENING = (
-    "priority-and-fairness-config-consumer",
-    "start-apiextensions-controllers",
-    "crd-informer-synced",
-    "start-system-namespaces-controller",
-    "rbac/bootstrap-roles",
-    "scheduling/bootstrap-system-priority-classes",
-    "priority-and-fairness-config-producer",
+    "poststarthook/start-apiserver-admission-initializer",
+    "poststarthook/generic-apiserver-start-informers",
+    "poststarthook/priority-and-fairness-config-consumer",
+    "poststarthook/priority-and-fairness-filter",
+    "poststarthook/start-apiextensions-informers",
+    "poststarthook/start-apiextensions-controllers",
+    "poststarthook/crd-informer-synced",
+    "poststarthook/start-system-namespaces-controller",
+    "poststarthook/start-cluster-authentication-info-controller",
+    "poststarthook/start-kube-apiserver-identity-lease-controller",
+    "poststarthook/start-service-ip-repair-controllers",
+    "poststarthook/rbac/bootstrap-roles",
+    "poststarthook/scheduling/bootstrap-system-priority-classes",
+    "poststarthook/priority-and-fairness-config-producer",
+    "poststarthook/bootstrap-controller",
+    "poststarthook/start-kubernetes-service-cidr-controller",
+    "poststarthook/start-kube-aggregator-informers",
+    "poststarthook/apiservice-status-local-available-controller",
+    "poststarthook/apiservice-status-remote-available-controller",
+    "poststarthook/apiservice-registration-controller",
+    "poststarthook/apiservice-discovery-controller",
+    "poststarthook/kube-apiserver-autoregistration",
+    "autoregister-completion",
+    "poststarthook/apiservice-openapi-controller",
+    "poststarthook/apiservice-openapiv3-controller",
 )
 
 
@@ -44,7 +62,7 @@ class Health:
     def __init__(self, registry: Registry, progress: Progress) -> None:
         self._registry, self._progress = registry, progress
         always = {"ping": _fine, "log": _fine, "etcd": self._store}
-        begun = {f"poststarthook/{name}": _fine for name in _BEFORE_LISTENING}
+        begun = dict.fromkeys(_BEFORE_LISTENING, _fine)
         ready = {"etcd-readiness": self._store, "informer-sync": self._synced}
         self._checks: dict[str, dict[str, HealthCheck]] = {
             "healthz": always | begun,

@@ -156,7 +156,7 @@ class UpdateRequest:
         attempt.merge_owners()
         endpoint.default(served, sent)
         if not request.tracks_fields:
-            metadata_rules.keep_managed_fields(attempt.meta, metadata(old))
+            metadata_rules.keep_fields(attempt.meta, metadata(old), ("managedFields",))
         elif not request.is_apply:
             track(sent, endpoint.edited(served, old), endpoint.field_manager(served, request))
         attempt.obj = endpoint.merged(served, sent, old)

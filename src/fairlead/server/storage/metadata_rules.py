@@ -6,6 +6,7 @@ change it. Source: apiserver `registry/rest/{create,meta,update}.go`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from fairlead.api.errors import MODIFIED, BadRequest, Conflict, Forbidden, Unknown
@@ -178,12 +179,13 @@ def check_identity(meta: Obj, resource: Resource, name: str, namespace: str) -> 
         raise BadRequest(f"the name of the object ({sent_name}) does not match the name on the URL ({name})")
 
 
-def keep_managed_fields(meta: Obj, old_meta: Obj) -> None:
-    """Leave managedFields as they were."""
-    if (managed := old_meta.get("managedFields")) is None:
-        meta.pop("managedFields", None)
-    else:
-        meta["managedFields"] = managed
+def keep_fields(meta: Obj, old_meta: Obj, fields: Iterable[str]) -> None:
+    """Leave these fields of the metadata as they were."""
+    for field in fields:
+        if field in old_meta:
+            meta[field] = old_meta[field]
+        else:
+            meta.pop(field, None)
 
 
 def keep_status(obj: Obj, old: Obj) -> None:

@@ -92,6 +92,7 @@ class StatusEndpoint(Endpoint):
     def merged(self, served: Served, sent: Obj, old: Obj) -> Obj:
         metadata_rules.keep_system_fields(served, metadata(sent), metadata(old))
         new = metadata_rules.with_status(sent, old)
+        metadata_rules.keep_fields(metadata(new), metadata(old), served.strategy.kept_by_status)
         served.strategy.prepare_status(new, old)
         return new
 
