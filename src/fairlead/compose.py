@@ -7,9 +7,12 @@ module knows which of them it is part of.
 from __future__ import annotations
 
 import asyncio
+import logging
+import ssl
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, ExitStack, asynccontextmanager, nullcontext
 from functools import lru_cache, partial
+from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from socket import gethostname
 from tempfile import TemporaryDirectory
@@ -111,6 +114,8 @@ _LOOK_SECONDS = 0.25
 _NODES_KEPT = 1 << 14
 _PATIENCE_SECONDS = 2.0
 
+log = logging.getLogger(__name__)
+
 
 class Settings(msgspec.Struct, frozen=True):
     """What `fairlead up` can be told."""
@@ -140,6 +145,7 @@ class Settings(msgspec.Struct, frozen=True):
     has_local_storage: bool = False  # claims that name no class get folders of real nodes, not simulated volumes
     assumed_sources: frozenset[str] = frozenset()  # ConfigMap, Secret: what pods need of these is there
     configurations: NodeConfigurations = msgspec.field(default_factory=NodeConfigurations)  # of the simulated nodes
+    pod_network: IPv4Network | None = None  # from there the server is reached at the machine's address, too
 
 
 class Cluster(msgspec.Struct):
@@ -437,6 +443,27 @@ def _give_access(path: Path, context: str, access: Access, token: str) -> None:
     write_private(path.resolve(), render(access, existing, context).encode())
 
 
+async def _listen_to_pods(
+    pods: IPv4Network,
+    address: str,
+    port: int,
+    application: Application,
+    context: ssl.SSLContext,
+    stack: AsyncExitStack,
+) -> None:
+    """Listen where the endpoints of the service `kubernetes` say, to pods and to the machine itself: their clients
+    find the server by that service. Nobody else on the network of the machine is heard.
+    """
+    try:
+        sock = bind(port, address)
+    except OSError as error:
+        log.warning("pods cannot reach the API server at %s:%d: %s", address, port, error.strerror)
+        return
+    await stack.enter_async_context(
+        serving(application, sock, context, admits=lambda peer: peer == address or IPv4Address(peer) in pods)
+    )
+
+
 @asynccontextmanager
 async def _traces(settings: TracingSettings | None) -> AsyncIterator[Tracing | None]:
     """What traces requests, if anything does. Its library is loaded for those who ask for it."""
@@ -458,7 +485,8 @@ async def _listen(settings: Settings, running: Cluster, stack: AsyncExitStack) -
     sock = bind(settings.port)
     port: int = sock.getsockname()[1]
     running.address = f"https://{LOOPBACK_ADDRESS}:{port}"
-    await running.server.advertise(host_address(), port)
+    advertised = host_address()
+    await running.server.advertise(advertised, port)
     running.kubeconfig = settings.kubeconfig or own_kubeconfig
     ca = pki.ca_certificate.read_bytes()
     admin = pki.admin
@@ -486,6 +514,8 @@ async def _listen(settings: Settings, running: Cluster, stack: AsyncExitStack) -
     )
     context = pki.context(front_proxies.authorities if front_proxies is not None else b"")
     await stack.enter_async_context(serving(application, sock, context))
+    if settings.pod_network is not None and advertised != LOOPBACK_ADDRESS:
+        await _listen_to_pods(settings.pod_network, advertised, port, application, context, stack)
     if settings.http_port is not None:
         plain = bind(settings.http_port)
         running.http_address = f"http://{LOOPBACK_ADDRESS}:{plain.getsockname()[1]}"

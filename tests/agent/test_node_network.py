@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import socket
+import ssl
 import subprocess
 import sys
 import urllib.request
@@ -22,6 +24,7 @@ from fairlead.agent.cgroups.hierarchies import hierarchies
 from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.api.objects import Obj
 from fairlead.cli.main import main
+from fairlead.client.kubeconfig import load
 from tests.agent.machine import own_cgroup, real_containers, root_file_system, write_configuration
 from tests.agent.network.namespaces import Namespace, Wire, real
 from tests.agent.network.nodes import eventually
@@ -191,3 +194,35 @@ def got(machine: Namespace, url: str) -> str:
             return text
 
     return machine.inside(work)
+
+
+def test_a_pod_finds_the_api_server_as_in_any_cluster(machine: Machine) -> None:
+    """By the service `kubernetes`, with its own token, as kubectl does in a pod; others on the network of the machine
+    are not heard.
+    """
+    asker = pod("asker", "sleep", "1000", volumeMounts=[{"name": "bin", "mountPath": "/programs"}])
+    asker["spec"]["volumes"] = [{"name": "bin", "hostPath": {"path": str(machine.kubectl_path.parent)}}]
+    machine.create(asker)
+    machine.until_ready("asker")
+    whoami = ["/programs/" + machine.kubectl_path.name, "auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"]
+    assert machine.kubectl("exec", "asker", "--", *whoami) == "system:serviceaccount:default:default"
+
+    endpoints = json.loads(machine.kubectl("get", "endpoints", "kubernetes", "-o", "json"))
+    (subset,) = endpoints["subsets"]
+    assert subset["addresses"] == [{"ip": ADDRESS}]
+    port = subset["ports"][0]["port"]
+    name = "kubernetes.default.svc.cluster.local"
+    assert "10.0.0.1" in machine.netns.inside(partial(names_shown, "10.0.0.1", 443, name, machine.kubeconfig))
+    with pytest.raises(OSError):
+        machine.neighbour.inside(partial(names_shown, ADDRESS, port, name, machine.kubeconfig))
+
+
+def names_shown(address: str, port: int, name: str, kubeconfig: Path) -> set[str]:
+    """Those of the certificate that somebody shows there, which is one of the cluster's for that name."""
+    context = ssl.create_default_context(cadata=(load(kubeconfig).ca or b"").decode())
+    with (
+        socket.create_connection((address, port), timeout=5) as plain,
+        context.wrap_socket(plain, server_hostname=name) as shown,
+    ):
+        certificate: Any = shown.getpeercert()
+        return {value for _, value in certificate["subjectAltName"]}

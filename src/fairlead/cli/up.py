@@ -17,6 +17,8 @@ import click
 import msgspec
 
 from fairlead import COMPATIBILITY_VERSION, __version__
+from fairlead.agent.choices import ClusterNetwork
+from fairlead.agent.network.settings import POD_NETWORK
 from fairlead.api.objects import Obj
 from fairlead.api.users import DASHBOARD_USER
 from fairlead.cli import background
@@ -197,6 +199,7 @@ def up(
         imports: list[str] = []
         settings = Settings(
             data_dir=None if memory else local.data_dir,
+            pod_network=POD_NETWORK if own is not None and own.network is ClusterNetwork.FAIRLEAD else None,
             port=port,
             http_port=http_port,
             kubeconfig=kubeconfig,
@@ -340,6 +343,12 @@ async def _dashboard(settings: Settings, running: Cluster, port: int | None) -> 
             await asyncio.gather(showing, return_exceptions=True)
 
 
+def _hearers(settings: Settings) -> str:
+    if settings.pod_network is None:
+        return "only this machine, only with that kubeconfig"
+    return "only this machine, with that kubeconfig, and its pods, with their tokens"
+
+
 def _greet(settings: Settings, running: Cluster, greeting: _Greeting, node: str, is_new: bool, link: str) -> None:
     if node:
         nodes = f"this machine as node {node}"
@@ -352,7 +361,7 @@ def _greet(settings: Settings, running: Cluster, greeting: _Greeting, node: str,
         f"  data       {where}",
         *(f"  import     {line}" for line in greeting.imports),
         f"  kubeconfig {config}      export KUBECONFIG={quote(str(config.absolute())) if config else ''}",
-        f"  api        {running.address}      only this machine, only with that kubeconfig",
+        f"  api        {running.address}      {_hearers(settings)}",
     ]
     if running.http_address:
         lines.append(

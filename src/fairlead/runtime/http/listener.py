@@ -13,7 +13,7 @@ import logging
 import resource
 import socket
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Protocol
 
@@ -34,6 +34,9 @@ _STOP_SECONDS = 1.0
 _REPORT_SECONDS = 60.0
 
 log = logging.getLogger(__name__)
+
+#: Whether somebody with that address may connect at all.
+Admits = Callable[[str], bool]
 
 
 def _descriptors() -> int:
@@ -100,9 +103,12 @@ async def serving(
     sock: socket.socket,
     context: ssl.SSLContext | None = None,
     limits: Limits | None = None,
+    admits: Admits = lambda address: True,
 ) -> AsyncIterator[None]:
-    """Serve on that socket while the block runs; with a context over TLS, without one in the clear."""
-    listener = Listener(application, sock, context, limits or Limits())
+    """Serve on that socket while the block runs; with a context over TLS, without one in the clear. Whom `admits` does
+    not name by its address is not heard.
+    """
+    listener = Listener(application, sock, context, limits or Limits(), admits)
     accepting = asyncio.create_task(listener.accept(), name="listener")
     watching = asyncio.create_task(listener.enforce_deadlines(), name="listener's clock")
     try:
@@ -119,9 +125,14 @@ class Listener:
     """The connections of one listening socket."""
 
     def __init__(
-        self, application: Application, sock: socket.socket, context: ssl.SSLContext | None, limits: Limits
+        self,
+        application: Application,
+        sock: socket.socket,
+        context: ssl.SSLContext | None,
+        limits: Limits,
+        admits: Admits,
     ) -> None:
-        self.application = application
+        self.application, self._admits = application, admits
         self.patience = limits.patience
         self._sock, self._context, self._limits = sock, context, limits
         self._loop = asyncio.get_running_loop()
@@ -140,11 +151,14 @@ class Listener:
         while True:
             await self._wait_until_free()
             try:
-                sock, _ = await self._loop.sock_accept(self._sock)
+                sock, peer = await self._loop.sock_accept(self._sock)
             except OSError as error:
                 await self._not_accepted(error)
             else:
-                self._admit(sock)
+                if self._admits(peer[0]):
+                    self._admit(sock)
+                else:
+                    sock.close()
 
     async def _not_accepted(self, error: OSError) -> None:
         if error.errno in _EXHAUSTED:

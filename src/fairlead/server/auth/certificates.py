@@ -17,10 +17,18 @@ from fairlead.runtime.authority import Authority, key_pem
 from fairlead.runtime.identity import Identity
 from fairlead.runtime.tls import server_context
 from fairlead.runtime.tls_peers import TlsPeers
+from fairlead.server.admission.service_networks import SERVICE_NETWORK
 from fairlead.server.auth.authenticator import Credentials
 
-SERVER_NAMES: Final = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
-SERVER_ADDRESSES: Final = ("127.0.0.1", "::1")
+SERVER_NAMES: Final = (
+    "localhost",
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+)
+#: Loopback, and that of the service `kubernetes`.
+SERVER_ADDRESSES: Final = ("127.0.0.1", "::1", str(SERVICE_NETWORK[1]))
 #: The common name of what the server shows to other API servers.
 FRONT_PROXY: Final = "front-proxy-client"
 #: As whom the server asks kubelets, who ask it what that user may do.
@@ -43,6 +51,14 @@ class Pki(msgspec.Struct, frozen=True):
     @property
     def server_key(self) -> Path:
         return self.folder / "apiserver.key"
+
+    @property
+    def names_everything(self) -> bool:
+        """Whether the server's certificate is for all names and addresses by which it is called."""
+        shown = x509.load_pem_x509_certificate(self.server_certificate.read_bytes())
+        names = shown.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        addresses = map(str, names.get_values_for_type(x509.IPAddress))
+        return {*SERVER_NAMES, *SERVER_ADDRESSES} <= {*names.get_values_for_type(x509.DNSName), *addresses}
 
     @property
     def admin(self) -> Identity:
@@ -91,7 +107,8 @@ class Pki(msgspec.Struct, frozen=True):
 def ensure(folder: Path) -> Pki:
     """The authority, and certificates of the server and the administrator, in that folder; made if they are not there.
 
-    The key of each is written last: its presence means that all of it is there.
+    The key of each is written last: its presence means that all of it is there. A certificate of the server that has
+    fewer names than it needs, as an earlier version made it, is made anew.
     """
     pki = Pki(folder)
     if not pki.server_key.exists():
@@ -100,6 +117,8 @@ def ensure(folder: Path) -> Pki:
         write_private(folder / "ca.key", key_pem(authority.key))
         write_private(pki.ca_certificate, authority.certificate_pem)
         _write_identity(pki.server_certificate, pki.server_key, _server(authority))
+    elif not pki.names_everything:
+        _write_identity(pki.server_certificate, pki.server_key, _server(pki.authority))
     admin_key = folder / "admin.key"
     if not admin_key.exists():
         _write_identity(folder / "admin.crt", admin_key, pki.authority.identify(ADMIN))
