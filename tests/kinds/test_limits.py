@@ -12,7 +12,7 @@ from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj
 from fairlead.api.quantity import parse
 from tests.kinds.kind_world import born, made, status_refusals, strategy_of, updated
-from tests.work import growth
+from tests.work import Compared, growth
 
 AMOUNTS = st.dictionaries(
     st.sampled_from(["cpu", "memory"]), st.integers(1, 64).map(lambda number: f"{number}Mi"), max_size=2
@@ -147,16 +147,6 @@ def test_value_and_policy_of_a_priority_class_stay() -> None:
         "value: Forbidden: may not be changed in an update.",
         'preemptionPolicy: Invalid value: "Never": field is immutable',
     ]
-
-
-class Compared(str):
-    """A text whose comparisons count as calls."""
-
-    __slots__ = ()
-    __hash__ = str.__hash__
-
-    def __eq__(self, other: object) -> bool:
-        return str.__eq__(self, other)
 
 
 def test_thousands_of_actions_of_a_policy_binding_are_looked_at_once() -> None:

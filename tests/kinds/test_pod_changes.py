@@ -14,6 +14,7 @@ from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj
 from fairlead.kinds.pods import SUBRESOURCES, assign, check_binding
 from tests.kinds.pod_world import STRATEGY, container, created, texts
+from tests.work import growth
 
 Change = Callable[[Obj], Any]
 
@@ -59,6 +60,17 @@ def resources_of(pod: Obj) -> Obj:
 )
 def test_little_may_change(change: Change) -> None:
     assert update_refusals(created(), change) == []
+
+
+def test_thousands_of_tolerations_are_compared_with_those_before_in_one_pass() -> None:
+    def relabelled(size: int) -> None:
+        tolerations = [{"key": f"k{number}", "operator": "Exists"} for number in range(size)]
+        refused = update_refusals(
+            created(tolerations=tolerations), lambda pod: pod["spec"].get("tolerations", []).reverse()
+        )
+        assert refused == []
+
+    assert growth(relabelled, 200) < 2.5
 
 
 def test_everything_else_is_refused_with_the_difference() -> None:

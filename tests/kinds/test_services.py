@@ -18,6 +18,7 @@ from fairlead.server.admission.base import Attributes, Operation
 from fairlead.server.admission.service_addresses import ServiceAddresses
 from fairlead.server.admission.service_networks import ServiceNetworks
 from tests.kinds.kind_world import born, messages, row_of, strategy_of, updated
+from tests.work import Compared, growth
 
 PORT: Obj = {"port": 80}
 
@@ -229,3 +230,15 @@ def test_an_odd_address_of_a_balancer_is_remarked_on() -> None:
         'status.loadBalancer.ingress[0]: IPv6 address "2001:DB8::1" should be in RFC 5952 canonical format '
         '("2001:db8::1")'
     ]
+
+
+def test_thousands_of_external_addresses_are_looked_for_among_those_before_once() -> None:
+    service, _ = born("Service", spec={"selector": {"a": "b"}, "ports": [PORT]})
+
+    def changed(size: int) -> None:
+        ips = [Compared(f"10.1.{number // 250}.{number % 250}") for number in range(size)]
+        obj, old = (service | {"spec": service["spec"] | {"externalIPs": list(ips)}} for _ in range(2))
+        strategy_of("Service").validate_update(obj, old, Errors())
+
+    changed(400)  # so that every address has been read before
+    assert growth(changed, 200) < 2.5

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from fairlead.scheduler.columns import Amounts
 from fairlead.scheduler.decide import Chosen, Unfit
 from tests.scheduler.scheduler_world import Cluster, node, pod
+from tests.work import calls
 
 
 def test_an_assumed_pod_takes_room_until_it_is_forgotten() -> None:
@@ -49,6 +50,16 @@ def test_pods_of_an_unknown_node_count_when_it_appears() -> None:
     cluster.place(pod("a", cpu=1), "n1")
     cluster.snapshot.set_node(node("n1", cpu=1))
     assert cluster.feasible(pod("b", cpu=1)) == {"n2"}
+
+
+def test_images_that_a_node_still_has_are_not_looked_at_again() -> None:
+    images = {f"image-{number}": 1 for number in range(1000)}
+    first, second = node("n1", images=images), node("n1", images=images, labels={"a": "b"})
+    cluster = Cluster(first)
+    assert calls(lambda: cluster.snapshot.set_node(second)) < 500
+    cluster.snapshot.set_node(node("n1", images={"image-1": 1}))
+    assert cluster.snapshot.images.get("image-0") is None
+    assert cluster.snapshot.images.get("image-1") is not None
 
 
 def test_pods_outlive_their_node_and_count_when_it_returns() -> None:

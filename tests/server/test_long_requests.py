@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from fairlead.api.objects import Obj
+from fairlead.api.users import MASTERS
 from fairlead.runtime.http.protocol import TRANSPORT, WRITABLE
 from fairlead.runtime.loops import run
 from fairlead.server.assembly import Server
@@ -79,9 +80,11 @@ def encoded(obj: object) -> bytes:
     return json.dumps(obj).encode()
 
 
-def definition() -> Obj:
-    items = {"type": "object", "required": ["a"], "properties": {"a": {"type": "integer"}}}
-    spec = {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["a"], "items": items}
+_ITEMS: Obj = {"type": "object", "required": ["a"], "properties": {"a": {"type": "integer"}}}
+_LIST: Obj = {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["a"], "items": _ITEMS}
+
+
+def definition(spec: Obj = _LIST) -> Obj:
     schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -160,6 +163,28 @@ async def a_custom_resource(client: Client) -> tuple[int, int]:
     return await client.ask("POST", THINGS, encoded(thing))
 
 
+async def a_small_object_of_a_large_kind(client: Client) -> tuple[int, int]:
+    branches = [{"required": [f"a{number}"]} for number in range(SIZE // 4)]
+    spec = {"type": "object", "x-kubernetes-preserve-unknown-fields": True, "anyOf": branches}
+    await client.ask("POST", DEFINITIONS, encoded(definition(spec)))
+    await asyncio.sleep(0.5)
+    last = {f"a{SIZE // 4 - 1}": 1}
+    thing = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t"}, "spec": last}
+    return await client.ask("POST", THINGS, encoded(thing))
+
+
+async def what_a_user_of_many_rules_may_do(client: Client) -> tuple[int, int]:
+    rules = [{"apiGroups": [""], "resources": [f"r{number}"], "verbs": ["get"]} for number in range(SIZE)]
+    roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+    await client.ask("POST", roles, encoded({"metadata": {"name": "r"}, "rules": rules}))
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "r"}
+    binding = {"metadata": {"name": "r"}, "roleRef": reference, "subjects": [{"kind": "Group", "name": MASTERS}]}
+    await client.ask("POST", roles.replace("roles", "rolebindings"), encoded(binding))
+    await asyncio.sleep(0.5)
+    review = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
+    return await client.ask("POST", review, encoded({"spec": {"namespace": "default"}}))
+
+
 async def an_answer_in_yaml(client: Client) -> tuple[int, int]:
     await client.ask("POST", MAPS, encoded(config_map("g", SIZE)))
     return await client.ask("GET", f"{MAPS}/g", accept="application/yaml")
@@ -183,6 +208,8 @@ async def a_list_in_yaml(client: Client) -> tuple[int, int]:
         an_apply,
         a_small_pod_with_many_defaults,
         a_custom_resource,
+        a_small_object_of_a_large_kind,
+        what_a_user_of_many_rules_may_do,
         an_answer_in_yaml,
         a_list_in_yaml,
     ],

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import tracemalloc
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, TypeVar
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,6 +24,7 @@ from fairlead.controllers.table import CONTROLLERS
 from fairlead.server.access import AccessRequest
 from fairlead.server.assembly import Server
 from fairlead.server.auth.rbac.defaults import default_policy
+from fairlead.server.auth.rbac.index import RoleIndex
 from fairlead.server.auth.rbac.rules import (
     CompiledRule,
     TooManyPermissions,
@@ -33,6 +36,7 @@ from fairlead.server.auth.rbac.rules import (
 )
 from fairlead.server.registry.default_policy import reconcile
 from fairlead.store.memory import MemoryStore
+from tests.work import Compared, calls, growth
 
 T = TypeVar("T")
 JANE = User("jane", ("ops", AUTHENTICATED))
@@ -66,6 +70,17 @@ async def give(server: Server, subject: Obj, rules: list[Obj], namespace: str = 
 def rule(verbs: str, resources: str, groups: str = "", names: str = "") -> Obj:
     found: Obj = {"verbs": verbs.split(), "resources": resources.split(), "apiGroups": groups.split() or [""]}
     return found | ({"resourceNames": names.split()} if names else {})
+
+
+def index_of(role: list[Obj], bindings: list[list[Obj]]) -> RoleIndex:
+    """One role of the cluster, and its bindings by whom each of them is for."""
+    index = RoleIndex()
+    index.observe_role("", "r", json.dumps({"metadata": {"name": "r"}, "rules": role}).encode())
+    reference = {"apiGroup": GROUP, "kind": "ClusterRole", "name": "r"}
+    for number, subjects in enumerate(bindings):
+        binding = {"metadata": {"name": f"b{number}"}, "roleRef": reference, "subjects": subjects}
+        index.observe_binding("", f"b{number}", json.dumps(binding).encode())
+    return index
 
 
 def user(name: str) -> Obj:
@@ -429,3 +444,44 @@ def _subjects(server: Server) -> Iterator[tuple[str, Obj]]:
         binding = entry.obj()
         for subject in binding.get("subjects") or ():
             yield binding["metadata"]["name"], subject
+
+
+def test_thousands_of_groups_are_looked_for_in_a_binding_of_thousands_once() -> None:
+    def asked(size: int) -> None:
+        index = index_of([rule("get", "pods")], [[{"kind": "Group", "name": f"g{number}"} for number in range(size)]])
+        member = User("joe", tuple(Compared(f"g{number}") for number in range(size)))
+        assert index.permissions(member).allowing(AccessRequest(member, "put", resource="pods")) is None
+
+    assert growth(asked, 300) < 2.5
+
+
+def test_a_role_of_many_rules_is_read_once_for_all_who_have_it_however_often() -> None:
+    rules = [rule("get", f"r{number}") for number in range(300)]
+
+    def asked(size: int) -> None:
+        index = index_of(rules, [[user("joe"), user("ann")] for _ in range(size)])
+        for name in ("joe", "ann"):
+            who = User(name)
+            assert index.permissions(who).allowing(AccessRequest(who, "get", resource="r299"))
+            assert len(list(index.permissions(who).grants(""))) == 1
+
+    assert calls(lambda: asked(50)) < 3 * calls(lambda: asked(1))
+
+
+@pytest.mark.parametrize(
+    "held",
+    [lambda text: rule("get", "pods", names=text), lambda text: rule("get", text), lambda text: rule("get", "*", text)],
+    ids=["names", "resources", "groups"],
+)
+def test_what_many_rules_give_is_not_looked_for_in_each_of_them(held: Callable[[str], Obj]) -> None:
+    def compared(size: int) -> None:
+        rules = [msgspec.convert(held(f"x{number}"), PolicyRule) for number in range(size)]
+        assert not not_covered(rules, rules)
+
+    assert growth(compared, 200) < 2.5
+
+
+def test_rules_that_all_could_give_what_none_does_are_not_all_tried_for_ever() -> None:
+    owned = [PolicyRule(verbs=("get",), urls=(f"/a/{number}",)) for number in range(2000)]
+    with pytest.raises(TooManyPermissions):
+        not_covered(owned, [replace(rule, verbs=("put",)) for rule in owned])

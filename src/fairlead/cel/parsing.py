@@ -61,6 +61,8 @@ _SIMPLE_ESCAPES: Final = {
     "\\": "\\", "'": "'", '"': '"', "`": "`", "?": "?",
 }  # fmt: skip
 _INT_MAX: Final = (1 << 63) - 1
+#: A number of so many digits is too large for every type.
+_MOST_DIGITS: Final = 21
 _UINT_MAX: Final = (1 << 64) - 1
 
 
@@ -235,13 +237,13 @@ class _Builder(Transformer[Token, Node]):
         return Entry(Ident(str(name), _at(name)), value, True, _at(name))
 
     def int_literal(self, text: Token) -> Node:
-        value = int(text, 0) if "x" in text else int(text)
+        value = _whole(text)
         if value > _INT_MAX + 1:
             raise _BadSyntax(_at(text), "invalid int literal")
         return Literal(value, _at(text))
 
     def uint_literal(self, text: Token) -> Node:
-        value = int(text[:-1], 0) if "x" in text else int(text[:-1])
+        value = _whole(text[:-1])
         if value > _UINT_MAX:
             raise _BadSyntax(_at(text), "invalid uint literal")
         return Literal(Uint(value), _at(text))
@@ -350,6 +352,11 @@ def _bytes(text: str, at: int) -> bytes:
         end = found.end()
     pieces.append(body[end:].encode())
     return b"".join(pieces)
+
+
+def _whole(text: str) -> int:
+    """The number; of one that no type can hold as much as shows that."""
+    return int(text, 0) if "x" in text else int(text.lstrip("0")[:_MOST_DIGITS] or "0")
 
 
 def _body(text: str) -> str:

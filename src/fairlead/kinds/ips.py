@@ -8,7 +8,7 @@ StrictIPCIDRValidation is on). Values that an object already had stay valid.
 from __future__ import annotations
 
 import re
-from collections.abc import Container
+from collections.abc import Set
 from ipaddress import (
     IPv4Address,
     IPv4Network,
@@ -72,7 +72,7 @@ def family_of(text: str) -> str:
     return IPV6 if isinstance(parse_ip(text), IPv6Address) else IPV4
 
 
-def validate_ip(text: str, path: str, errors: Errors, existing: Container[str] = ()) -> None:
+def validate_ip(text: str, path: str, errors: Errors, existing: Set[str] = frozenset()) -> None:
     if text not in existing and (fault := _fault_of_ip(text)):
         errors.invalid(path, text, fault)
 
@@ -95,7 +95,7 @@ def ip_address_name(name: str) -> list[str]:
     return [] if str(address) == name else [f'must be in canonical form ("{address}")']
 
 
-def validate_cidr(text: str, path: str, errors: Errors, existing: Container[str] = ()) -> None:
+def validate_cidr(text: str, path: str, errors: Errors, existing: Set[str] = frozenset()) -> None:
     if text in existing:
         return
     found = parse_network(text)

@@ -5,7 +5,7 @@ Sources: pkg/apis/networking/{v1/defaults,validation} (1.36).
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from typing import Final
 
 from fairlead.api import names
@@ -54,7 +54,7 @@ def _networks(spec: Obj) -> Iterator[str]:
                     yield from block.get("except") or ()
 
 
-def _validate_spec(spec: Obj, existing: Container[str], errors: Errors) -> None:
+def _validate_spec(spec: Obj, existing: Set[str], errors: Errors) -> None:
     validate_structured(spec.get("podSelector"), errors, "spec.podSelector")
     for direction, peers in _DIRECTIONS:
         for index, rule in enumerate(spec.get(direction) or ()):
@@ -88,7 +88,7 @@ def _validate_port(port: Obj, path: str, errors: Errors) -> None:
         check(errors, f"{path}.port", number, names.port_name)
 
 
-def _validate_peers(peers: Iterable[Obj], path: str, existing: Container[str], errors: Errors) -> None:
+def _validate_peers(peers: Iterable[Obj], path: str, existing: Set[str], errors: Errors) -> None:
     for index, peer in enumerate(peers):
         where, block = f"{path}[{index}]", peer.get("ipBlock")
         selectors = [field for field in ("podSelector", "namespaceSelector") if peer.get(field) is not None]
@@ -102,7 +102,7 @@ def _validate_peers(peers: Iterable[Obj], path: str, existing: Container[str], e
             errors.forbidden(where, "may not specify both ipBlock and another peer")
 
 
-def _validate_block(block: Obj, path: str, existing: Container[str], errors: Errors) -> None:
+def _validate_block(block: Obj, path: str, existing: Set[str], errors: Errors) -> None:
     if not block["cidr"]:
         errors.required(f"{path}.cidr")
         return

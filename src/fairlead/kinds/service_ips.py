@@ -5,7 +5,7 @@ Sources: `ValidateServiceClusterIPsRelatedFields` and `validateUpgradeDowngrade*
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any, Final
 
 from fairlead.api.fields import Errors
@@ -39,7 +39,7 @@ def validate_address_fields(spec: Spec, old: Spec, errors: Errors) -> None:
     policy = spec.get("ipFamilyPolicy")
     if policy is not None and policy not in IP_FAMILY_POLICIES:
         errors.not_supported("spec.ipFamilyPolicy", policy, IP_FAMILY_POLICIES)
-    if not _validate_ips(ips, old.get("clusterIPs") or (), errors):
+    if not _validate_ips(ips, frozenset(old.get("clusterIPs") or ()), errors):
         return
     ips = ips[:_MOST_TOLD]
     if len(ips) > 1 and len({family_of(ip) for ip in ips}) < 2:
@@ -61,7 +61,7 @@ def _validate_both_spellings(first: str, ips: list[str], errors: Errors) -> None
         errors.invalid("spec.clusterIPs", ips, "must be empty when `clusterIP` is not specified")
 
 
-def _validate_ips(ips: list[str], existing: list[str] | tuple[str, ...], errors: Errors) -> bool:
+def _validate_ips(ips: list[str], existing: Set[str], errors: Errors) -> bool:
     """Each address for itself; False if one of them is so wrong that no more can be said about all."""
     before = errors.added
     for index, ip in enumerate(ips[:_MOST_TOLD]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Mapping, Set
 from typing import Any, Final
 
 from fairlead.api import names
@@ -43,8 +43,9 @@ def validate_service(obj: Obj, old: Obj | None, errors: Errors) -> None:
     validate_labels(spec.get("selector"), errors, "spec.selector")
     _validate_affinity(spec, errors)
     validate_address_fields(spec, was, errors)
+    existing = frozenset(was.get("externalIPs") or ())
     for index, ip in enumerate(spec.get("externalIPs") or ()):
-        _validate_external_ip(ip, f"spec.externalIPs[{index}]", was.get("externalIPs") or (), errors)
+        _validate_external_ip(ip, f"spec.externalIPs[{index}]", existing, errors)
     if spec["type"] not in TYPES:
         errors.not_supported("spec.type", spec["type"], TYPES)
     _validate_node_ports(spec, errors)
@@ -184,7 +185,7 @@ def _validate_affinity(spec: Obj, errors: Errors) -> None:
             )
 
 
-def _validate_external_ip(ip: str, path: str, existing: Container[str], errors: Errors) -> None:
+def _validate_external_ip(ip: str, path: str, existing: Set[str], errors: Errors) -> None:
     before = errors.added
     validate_ip(ip, path, errors, existing)
     if errors.added == before:

@@ -156,10 +156,8 @@ class Snapshot:
             self.count += 1
             self._alive_rows = None
         known = self.nodes[row]
-        if known is not None:
-            self.images.remove(row, known)
         self.nodes[row] = node
-        self.images.add(row, node)
+        self.images.change(row, known, node)
         self.unschedulable[row] = node.spec.unschedulable
         self._set_taints(row, node.taints)
         self.allowed_pods[row] = allowed_pods_of(node)
@@ -174,8 +172,7 @@ class Snapshot:
         if row is None:
             return
         known = self.nodes[row]
-        if known is not None:
-            self.images.remove(row, known)
+        self.images.change(row, known, None)
         self.nodes[row] = None
         self.alive[row] = False
         self.count -= 1

@@ -73,15 +73,14 @@ def _validate_deadline(seconds: int | None, old: int | None, errors: Errors) -> 
 
 
 def _validate_tolerations(tolerations: list[Obj], old: list[Obj], errors: Errors) -> None:
-    for toleration in old:
-        if not any(_without_seconds(candidate) == _without_seconds(toleration) for candidate in tolerations):
-            text = "existing toleration can not be modified except its tolerationSeconds"
-            return errors.forbidden("spec.tolerations", text)
+    if not {_without_seconds(toleration) for toleration in old} <= {_without_seconds(one) for one in tolerations}:
+        text = "existing toleration can not be modified except its tolerationSeconds"
+        return errors.forbidden("spec.tolerations", text)
     return validate_tolerations(tolerations, "spec.tolerations", errors)
 
 
-def _without_seconds(toleration: Obj) -> Obj:
-    return {field: value for field, value in toleration.items() if field != "tolerationSeconds"}
+def _without_seconds(toleration: Obj) -> frozenset[tuple[str, str]]:
+    return frozenset((field, value) for field, value in toleration.items() if field != "tolerationSeconds")
 
 
 def _validate_gates(gates: list[Obj], old: list[Obj], errors: Errors) -> None:

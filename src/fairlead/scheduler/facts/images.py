@@ -6,9 +6,11 @@ The size of an image is the one that the first node to report it told, until no 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 import msgspec
 
-from fairlead.api.scheduling import Node
+from fairlead.api.scheduling import ContainerImage, Node
 
 
 class ImageState(msgspec.Struct):
@@ -25,16 +27,27 @@ class Images:
     def get(self, name: str) -> ImageState | None:
         return self._states.get(name)
 
-    def add(self, row: int, node: Node) -> None:
-        for image in node.status.images or ():
+    def change(self, row: int, old: Node | None, new: Node | None) -> None:
+        """What a node has is something else now; mostly it is the same."""
+        before, now = _images_of(old), _images_of(new)
+        if before == now:
+            return
+        for name in _names(before):
+            state = self._states.get(name)
+            if state is not None:
+                state.rows.discard(row)
+                if not state.rows:
+                    del self._states[name]
+        for image in now:
             for name in image.names or ():
-                self._states.setdefault(name, ImageState(image.size_bytes)).rows.add(row)
+                if (state := self._states.get(name)) is None:
+                    state = self._states[name] = ImageState(image.size_bytes)
+                state.rows.add(row)
 
-    def remove(self, row: int, node: Node) -> None:
-        for image in node.status.images or ():
-            for name in image.names or ():
-                state = self._states.get(name)
-                if state is not None:
-                    state.rows.discard(row)
-                    if not state.rows:
-                        del self._states[name]
+
+def _images_of(node: Node | None) -> tuple[ContainerImage, ...]:
+    return () if node is None else node.status.images or ()
+
+
+def _names(images: Iterable[ContainerImage]) -> Iterator[str]:
+    return (name for image in images for name in image.names or ())

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from fairlead.api.builtin import SCALE
-from fairlead.api.encoded import beginning, copied
+from fairlead.api.encoded import beginning, copied, encode
 from fairlead.api.errors import BadRequest, Cause, TooLargeToStore
 from fairlead.api.fields import Errors
 from fairlead.api.names import qualified_name
@@ -50,6 +50,8 @@ _STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 #: Objects that are larger are validated beside the loop in any case (`server/context.py`); what rules may cost on it.
 _SMALL_BYTES = 4 << 10
 _MUCH = 100_000
+#: From which size a schema takes long to compare anything with.
+_LONG_SCHEMA_BYTES = 32 << 10
 #: Errors after which rules are not asked, because what they would look at may not be there.
 _BLOCKING = frozenset({
     "FieldValueNotSupported", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid",
@@ -118,8 +120,10 @@ class VersionSchema:
         self.status_check = ValueCheck((schema.get("properties") or {}).get("status") or {})
         self.has_embedded = has_embedded(self.node)
         self.rules = compile_rules(schema)
-        #: Whether the rules may take long even for an object that is not large.
-        self.is_slow = self.rules is not None and _cost_of_small(self.rules, schema) > _MUCH
+        #: Whether even an object that is not large may take long: because of the rules, or of a schema that is.
+        self.is_slow = len(encode(schema)) > _LONG_SCHEMA_BYTES or (
+            self.rules is not None and _cost_of_small(self.rules, schema) > _MUCH
+        )
         subresources = version.get("subresources") or {}
         self.has_status = subresources.get("status") is not None
         self.scale = ScalePaths(subresources["scale"]) if subresources.get("scale") else None

@@ -33,6 +33,8 @@ _EITHER: Final = "exactly one of nonResourceAttributes or resourceAttributes mus
 _TERMS: Final = {"In": "=", "NotIn": "!="}
 _SETS: Final = ("In", "NotIn")
 _EXISTENCE: Final = ("Exists", "DoesNotExist")
+#: To tell so many rules takes long.
+_MANY_RULES: Final = 500
 
 
 class _Requirement(View):
@@ -76,16 +78,16 @@ async def access_review(call: ActionCall) -> Result[Encoded]:
     """May somebody do something? (SubjectAccessReview and its kin)"""
     kind = call.request.version.resource.kind
 
-    def read() -> tuple[list[str], _Question, User]:
+    def read() -> tuple[list[str], AccessRequest]:
         warnings = call.normalise_body()
         if kind == _LOCAL:
             metadata_rules.ensure_namespace(call.served, metadata(call.body), call.namespace)
         question = msgspec.convert(call.body.get("spec") or {}, _Question)
         _validate(question, call.body.get("metadata") or {}, kind, call.namespace)
-        return warnings, question, call.request.context.user if kind == _SELF else _user_of(question)
+        return warnings, _request(call.request.context.user if kind == _SELF else _user_of(question), question)
 
-    warnings, question, user = await offload(read, is_long=call.request.is_long())
-    verdict = await call.backend.authorizer.authorize(_request(user, question))
+    warnings, request = await offload(read, is_long=call.request.is_long())
+    verdict = await call.backend.authorizer.authorize(request)
     return answered(call, _status(verdict), warnings)
 
 
@@ -96,12 +98,16 @@ async def rules_review(call: ActionCall) -> Result[Encoded]:
     if not namespace:
         raise BadRequest("no namespace on request")
     found = call.backend.authorizer.rules_for(call.request.context.user, namespace)
-    status: Obj = {
-        "resourceRules": [_resource_rule(rule) for rule in found.rules if rule.resources],
-        "nonResourceRules": [_path_rule(rule) for rule in found.rules if rule.urls],
-        "incomplete": not found.is_complete,
-    }
-    return answered(call, status | ({"evaluationError": found.error} if found.error else {}), warnings)
+
+    def answer() -> Result[Encoded]:
+        status: Obj = {
+            "resourceRules": [_resource_rule(rule) for rule in found.rules if rule.resources],
+            "nonResourceRules": [_path_rule(rule) for rule in found.rules if rule.urls],
+            "incomplete": not found.is_complete,
+        }
+        return answered(call, status | ({"evaluationError": found.error} if found.error else {}), warnings)
+
+    return await offload(answer, is_long=len(found.rules) > _MANY_RULES)
 
 
 def _validate(question: _Question, meta: Obj, kind: str, namespace: str) -> None:

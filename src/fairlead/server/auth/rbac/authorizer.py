@@ -37,7 +37,7 @@ class RbacAuthorizer(LocalAuthorizer):
     def rules_for(self, user: User, namespace: str) -> UserRules:
         grants = list(self.index.permissions(user).grants(namespace))
         errors = [grant.error for grant in grants if grant.error]
-        rules = tuple(rule for grant in grants for rule in grant.rules)
+        rules = tuple(rule for grant in grants if grant.rules for rule in grant.rules.rules)
         return UserRules(rules, is_complete=not errors, error=_joined(errors) if errors else "")
 
 

@@ -15,6 +15,7 @@ from fairlead.api.objects import Obj, name_of
 from fairlead.api.roles import CLUSTER_ROLE, GROUP, ROLE, PolicyRule
 from fairlead.api.users import MASTERS
 from fairlead.golang.quoting import go_quote
+from fairlead.runtime.offload import offload
 from fairlead.server.access import AccessRequest, Authorizer
 from fairlead.server.admission.base import AdmissionPlugin, Attributes
 from fairlead.server.auth.rbac.index import RoleIndex
@@ -24,6 +25,8 @@ _EVERYTHING: Final = (
     PolicyRule(verbs=(ALL,), api_groups=(ALL,), resources=(ALL,)),
     PolicyRule(verbs=(ALL,), urls=(ALL,)),
 )
+#: To look at so many rules takes long.
+_MANY: Final = 500
 _PLURALS: Final = {ROLE: "roles", CLUSTER_ROLE: "clusterroles"}
 
 
@@ -54,8 +57,8 @@ class GrantCheck(AdmissionPlugin):
             return
         if await self._may("escalate", attributes, attributes.resource.plural, attributes.name or name_of(new)):
             return
-        self._check(attributes, _rules_of(new))
-        if new.get("aggregationRule") and self._missing(attributes, _EVERYTHING):
+        await self._check(attributes, _rules_of(new))
+        if new.get("aggregationRule") and await self._missing(attributes, _EVERYTHING):
             raise attributes.forbidden("must have cluster-admin privileges to use an aggregationRule")
 
     async def _check_binding(self, attributes: Attributes) -> None:
@@ -72,30 +75,35 @@ class GrantCheck(AdmissionPlugin):
         rules = self._index.rules_of((kind, attributes.namespace if kind == ROLE else "", name))
         if rules is None:
             raise NotFound.of(kind.lower(), name, GROUP)
-        self._check(attributes, rules)
+        await self._check(attributes, rules)
 
     async def _may(self, verb: str, attributes: Attributes, plural: str, name: str) -> bool:
         namespace = attributes.namespace if attributes.resource.namespaced else ""
         request = AccessRequest(attributes.user, verb, GROUP, "v1", plural, namespace=namespace, name=name)
         return (await self._authorizer.authorize(request)).is_allowed
 
-    def _check(self, attributes: Attributes, rules: tuple[PolicyRule, ...]) -> None:
-        if missing := self._missing(attributes, rules):
-            user, told = attributes.user, sorted({text_of(rule) for rule in missing})
+    async def _check(self, attributes: Attributes, rules: tuple[PolicyRule, ...]) -> None:
+        if missing := await self._missing(attributes, rules):
+            user = attributes.user
+            told = await offload(lambda: _told(missing), is_long=len(missing) > _MANY)
             who = f"user {go_quote(user.name)} (groups={quoted(user.groups)})"
-            lines = "\n".join(told)
             errors = self._authorizer.rules_for(user, attributes.namespace).error
             suffix = f"; resolution errors: [{errors}]" if errors else ""
-            text = f"{who} is attempting to grant RBAC permissions not currently held:\n{lines}{suffix}"
+            text = f"{who} is attempting to grant RBAC permissions not currently held:\n{told}{suffix}"
             raise attributes.forbidden(text)
 
-    def _missing(self, attributes: Attributes, rules: tuple[PolicyRule, ...]) -> list[PolicyRule]:
+    async def _missing(self, attributes: Attributes, rules: tuple[PolicyRule, ...]) -> list[PolicyRule]:
         owned = self._authorizer.rules_for(attributes.user, attributes.namespace).rules
         try:
-            return as_rules(not_covered(owned, rules))
+            is_long = attributes.is_long or len(owned) + len(rules) > _MANY
+            return await offload(lambda: as_rules(not_covered(owned, rules)), is_long=is_long)
         except TooManyPermissions:
             text = "it grants more single permissions than can be compared with those of who grants them"
             raise attributes.forbidden(text) from None
+
+
+def _told(rules: list[PolicyRule]) -> str:
+    return "\n".join(sorted({text_of(rule) for rule in rules}))
 
 
 def _rules_of(role: Obj) -> tuple[PolicyRule, ...]:

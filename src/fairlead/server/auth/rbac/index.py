@@ -26,7 +26,7 @@ from fairlead.api.roles import (
 from fairlead.api.users import AccountName, User
 from fairlead.golang.quoting import go_quote
 from fairlead.server.access import AccessRequest
-from fairlead.server.auth.rbac.rules import CompiledRule, resource_keys
+from fairlead.server.auth.rbac.rules import CompiledRules, resource_keys
 
 #: How many users' permissions are kept; not those of whom somebody asks who is in very many groups, or in long ones.
 _MOST_USERS: Final = 1000
@@ -51,11 +51,11 @@ class Grant:
 
     __slots__ = ("_binding", "_subject", "error", "namespace", "role", "rules")
 
-    def __init__(self, binding: Binding, subject: str, rules: tuple[PolicyRule, ...] | None) -> None:
+    def __init__(self, binding: Binding, subject: SubjectKey, rules: CompiledRules | None) -> None:
         self._binding, self._subject = binding, subject
         self.namespace = binding.metadata.namespace
         self.role = _role_of(binding)
-        self.rules = rules or ()
+        self.rules = rules
         kind, _, name = self.role
         self.error = f"{qualified(kind.lower(), GROUP)} {go_quote(name)} not found" if rules is None else ""
 
@@ -70,32 +70,30 @@ class Grant:
                 meta.name,
             )
         )
-        return f"{kind} {go_quote(name)} of {reference.kind} {go_quote(reference.name)} to {self._subject}"
+        to = _shown(self._binding, self._subject)
+        return f"{kind} {go_quote(name)} of {reference.kind} {go_quote(reference.name)} to {to}"
 
 
 class _Scope:
-    """The grants for the cluster, or for one namespace, by what they are about."""
+    """The grants for the cluster, or for one namespace, of which the first of a role stands for all."""
 
     def __init__(self) -> None:
-        self.grants: list[Grant] = []
-        self._by_resource: dict[str, list[tuple[CompiledRule, Grant]]] = {}
-        self._of_paths: list[tuple[CompiledRule, Grant]] = []
+        self.grants: dict[RoleKey, Grant] = {}
+        self._with_rules: list[tuple[CompiledRules, Grant]] = []
 
     def add(self, grant: Grant) -> None:
-        self.grants.append(grant)
-        for rule in grant.rules:
-            entry = (CompiledRule(rule), grant)
-            for resource in dict.fromkeys(rule.resources or ()):
-                self._by_resource.setdefault(resource, []).append(entry)
-            if rule.urls:
-                self._of_paths.append(entry)
+        if self.grants.setdefault(grant.role, grant) is grant and grant.rules is not None:
+            self._with_rules.append((grant.rules, grant))
 
     def allowing(self, request: AccessRequest) -> Grant | None:
         if not request.is_resource_request:
-            return next((grant for rule, grant in self._of_paths if rule.allows_path(request)), None)
+            for rules, grant in self._with_rules:
+                if any(rule.allows_path(request) for rule in rules.of_paths):
+                    return grant
+            return None
         for key in resource_keys(request.resource, request.subresource):
-            for rule, grant in self._by_resource.get(key, ()):
-                if rule.allows_resource(request):
+            for rules, grant in self._with_rules:
+                if any(rule.allows_resource(request) for rule in rules.by_resource.get(key, ())):
                     return grant
         return None
 
@@ -119,9 +117,9 @@ class Permissions:
         return None
 
     def grants(self, namespace: str) -> Iterator[Grant]:
-        """All that hold in this namespace; with "" for the cluster alone."""
+        """Those that hold in this namespace, one of each role; with "" for the cluster alone."""
         for scope in self._in(namespace):
-            yield from scope.grants
+            yield from scope.grants.values()
 
     def _in(self, namespace: str) -> Iterator[_Scope]:
         yield self._scopes[""]
@@ -133,7 +131,7 @@ class RoleIndex:
     """All roles and bindings."""
 
     def __init__(self) -> None:
-        self._roles: dict[RoleKey, bytes | tuple[PolicyRule, ...]] = {}
+        self._roles: dict[RoleKey, bytes | CompiledRules] = {}
         self._bindings: dict[BindingKey, Binding] = {}
         self._by_subject: dict[SubjectKey, dict[BindingKey, Binding]] = {}
         self._users: dict[_Known, Permissions] = {}
@@ -179,16 +177,20 @@ class RoleIndex:
 
     def rules_of(self, reference: RoleKey) -> tuple[PolicyRule, ...] | None:
         """The rules of a role; None if it does not exist."""
+        found = self._compiled(reference)
+        return None if found is None else found.rules
+
+    def _compiled(self, reference: RoleKey) -> CompiledRules | None:
         found = self._roles.get(reference)
         if isinstance(found, bytes):
-            found = self._roles[reference] = _decode_role(found).rules or ()
+            found = self._roles[reference] = CompiledRules(_decode_role(found).rules or ())
         return found
 
     def _grants_of(self, subjects: Iterable[SubjectKey]) -> Iterator[Grant]:
         for subject in subjects:
             if (bindings := self._by_subject.get(subject)) is not None:
                 for binding in bindings.values():
-                    yield Grant(binding, _shown(binding, subject), self.rules_of(_role_of(binding)))
+                    yield Grant(binding, subject, self._compiled(_role_of(binding)))
 
     def _forget(self, is_concerned: Callable[[Permissions], bool]) -> None:
         for known in [known for known, permissions in self._users.items() if is_concerned(permissions)]:

@@ -5,7 +5,7 @@ Sources: pkg/apis/rbac/v1/evaluation_helpers.go, component-helpers auth/rbac/val
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from fairlead.api.roles import PolicyRule
@@ -15,10 +15,18 @@ from fairlead.server.access import AccessRequest
 ALL: Final = "*"
 #: How many single permissions are compared one by one; few bytes can say a billion of them.
 MOST_COMPARED: Final = 20_000
+#: With how many rules they are compared altogether.
+_MOST_LOOKS: Final = 1_000_000
+#: So many are found as quickly one after the other.
+_FEW: Final = 8
 
 
 class TooManyPermissions(ValueError):
     """Rules that say more single permissions than are compared."""
+
+
+#: Rules that name a value, and the resources of each.
+_Rules = dict[str, list[tuple["CompiledRule", frozenset[str]]]]
 
 
 class Permission(NamedTuple):
@@ -34,25 +42,55 @@ class Permission(NamedTuple):
 class CompiledRule:
     """A rule that is asked often."""
 
-    __slots__ = ("_all_groups", "_all_verbs", "_groups", "_names", "_urls", "_verbs", "rule")
+    __slots__ = ("_all_groups", "_all_verbs", "_groups", "_names", "_paths", "_prefixes", "_verbs", "rule")
 
     def __init__(self, rule: PolicyRule) -> None:
         self.rule = rule
-        self._verbs, self._groups = frozenset(rule.verbs), frozenset(rule.api_groups or ())
+        self._verbs, self._groups = _quick(rule.verbs), _quick(rule.api_groups or ())
         self._all_verbs, self._all_groups = ALL in self._verbs, ALL in self._groups
-        self._names = frozenset(rule.resource_names or ())
-        self._urls = tuple(rule.urls or ())
+        self._names = _quick(rule.resource_names or ())
+        urls = rule.urls or ()
+        self._paths = _quick(urls)
+        self._prefixes = tuple(url.rstrip(ALL) for url in urls if url.endswith(ALL))
 
     def allows_resource(self, request: AccessRequest) -> bool:
         """Whether it allows this, of the resources that it is about."""
+        return self.gives(request.verb, request.group, request.name)
+
+    def gives(self, verb: str, group: str, name: str) -> bool:
+        """Whether it allows this, of the resources that it is about; without a name: whatever their names are."""
         return (
-            (self._all_verbs or request.verb in self._verbs)
-            and (self._all_groups or request.group in self._groups)
-            and (not self._names or request.name in self._names)
+            (self._all_verbs or verb in self._verbs)
+            and (self._all_groups or group in self._groups)
+            and (not self._names or name in self._names)
         )
 
     def allows_path(self, request: AccessRequest) -> bool:
-        return (self._all_verbs or request.verb in self._verbs) and _any_covers(self._urls, request.path)
+        return self.gives_path(request.verb, request.path)
+
+    def gives_path(self, verb: str, path: str) -> bool:
+        """Whether it allows this of a path."""
+        return (self._all_verbs or verb in self._verbs) and (path in self._paths or path.startswith(self._prefixes))
+
+
+class CompiledRules:
+    """The rules of a role, by what they are about."""
+
+    def __init__(self, rules: tuple[PolicyRule, ...]) -> None:
+        self.rules = rules
+        self.by_resource: dict[str, list[CompiledRule]] = {}
+        self.of_paths: list[CompiledRule] = []
+        for rule in rules:
+            compiled = CompiledRule(rule)
+            for resource in dict.fromkeys(rule.resources or ()):
+                self.by_resource.setdefault(resource, []).append(compiled)
+            if rule.urls:
+                self.of_paths.append(compiled)
+
+
+def _quick(values: tuple[str, ...]) -> Container[str]:
+    """The values, in whatever is quickest to look them up in."""
+    return values if len(values) <= _FEW else frozenset(values)
 
 
 def resource_keys(resource: str, subresource: str) -> tuple[str, ...]:
@@ -89,32 +127,58 @@ def not_covered(owned: Iterable[PolicyRule], wanted: Iterable[PolicyRule]) -> li
 
 
 class _Held:
-    """Rules, by the resources that they name."""
+    """Rules by what they name: of a permission's group, resource and name the one counts that the fewest name."""
 
     def __init__(self, rules: Iterable[PolicyRule]) -> None:
-        self._by_resource: dict[str, list[PolicyRule]] = {}
-        self._with_paths: list[PolicyRule] = []
+        self._by_group: _Rules = {}
+        self._by_resource: _Rules = {}
+        self._by_name: _Rules = {}
+        self._with_paths: list[CompiledRule] = []
+        self._looks = 0
         for rule in rules:
-            for resource in rule.resources or ():
-                self._by_resource.setdefault(resource, []).append(rule)
+            compiled = CompiledRule(rule)
+            held = compiled, frozenset(rule.resources or ())
+            for by_value, values in (
+                (self._by_group, rule.api_groups or ()),
+                (self._by_resource, rule.resources or ()),
+                (self._by_name, rule.resource_names or ("",)),
+            ):
+                for value in dict.fromkeys(values):
+                    by_value.setdefault(value, []).append(held)
             if rule.urls:
-                self._with_paths.append(rule)
+                self._with_paths.append(compiled)
 
     def covers(self, permission: Permission) -> bool:
         if permission.url:
-            return any(
-                _has(rule.verbs, permission.verb) and _any_covers(rule.urls or (), permission.url)
-                for rule in self._with_paths
-            )
+            return self._covers_path(permission)
         _, _, subresource = permission.resource.partition("/")
-        keys = [permission.resource, ALL, *([f"*/{subresource}"] if subresource else ())]
-        return any(
-            _has(rule.verbs, permission.verb)
-            and _has(rule.api_groups or (), permission.group)
-            and (not rule.resource_names or (bool(permission.name) and permission.name in rule.resource_names))
-            for key in dict.fromkeys(keys)
-            for rule in self._by_resource.get(key, ())
+        keys = {permission.resource, ALL} | ({f"*/{subresource}"} if subresource else set())
+        candidates = (
+            [self._by_group.get(group, ()) for group in {permission.group, ALL}],
+            [self._by_resource.get(key, ()) for key in keys],
+            [self._by_name.get(name, ()) for name in {permission.name, ""}],
         )
+        fewest = min(candidates, key=lambda found: sum(map(len, found)))
+        self._look(sum(map(len, fewest)))
+        return any(
+            not keys.isdisjoint(resources)
+            and rule.gives(permission.verb, permission.group, permission.name)
+            and (permission.name or not rule.rule.resource_names)
+            for found in fewest
+            for rule, resources in found
+        )
+
+    def _covers_path(self, permission: Permission) -> bool:
+        for rule in self._with_paths:
+            self._look(len(rule.rule.urls or ()))
+            if rule.gives_path(permission.verb, permission.url):
+                return True
+        return False
+
+    def _look(self, count: int) -> None:
+        self._looks += count
+        if self._looks > _MOST_LOOKS:
+            raise TooManyPermissions
 
 
 def as_rules(permissions: Iterable[Permission]) -> list[PolicyRule]:
@@ -153,11 +217,3 @@ def text_of(rule: PolicyRule) -> str:
 def quoted(values: Iterable[str]) -> str:
     """Go's `%q` of a slice: `["a" "b"]`."""
     return f"[{' '.join(map(go_quote, values))}]"
-
-
-def _has(values: tuple[str, ...], value: str) -> bool:
-    return ALL in values or value in values
-
-
-def _any_covers(urls: Iterable[str], path: str) -> bool:
-    return any(url in (ALL, path) or (url.endswith(ALL) and path.startswith(url.rstrip(ALL))) for url in urls)
