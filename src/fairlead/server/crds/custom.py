@@ -37,7 +37,7 @@ from fairlead.server.crds.embedded_meta import check_metadata
 from fairlead.server.crds.paths import compile_path
 from fairlead.server.crds.pruning import drop_nulls, fill_defaults, prune
 from fairlead.server.crds.scale import ScalePaths
-from fairlead.server.crds.schema import ABSENT, compile_schema
+from fairlead.server.crds.schema import ABSENT, compile_schema, each_schema
 from fairlead.server.crds.uniqueness import check_unique
 from fairlead.server.crds.values import Problems, ValueCheck, number_text, validate
 from fairlead.server.crds.webhook_conversion import WebhookConverter
@@ -50,8 +50,10 @@ _STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 #: Objects that are larger are validated beside the loop in any case (`server/context.py`); what rules may cost on it.
 _SMALL_BYTES = 4 << 10
 _MUCH = 100_000
-#: From which size a schema takes long to compare anything with.
-_LONG_SCHEMA_BYTES = 32 << 10
+#: So many alternatives take long to try, and defaults of that size to fill in, however small the object is. Of fields
+#: that it does not have, nothing is looked at.
+_MANY_ALTERNATIVES = 1000
+_LONG_DEFAULTS_BYTES = 32 << 10
 #: Errors after which rules are not asked, because what they would look at may not be there.
 _BLOCKING = frozenset({
     "FieldValueNotSupported", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid",
@@ -120,10 +122,8 @@ class VersionSchema:
         self.status_check = ValueCheck((schema.get("properties") or {}).get("status") or {})
         self.has_embedded = has_embedded(self.node)
         self.rules = compile_rules(schema)
-        #: Whether even an object that is not large may take long: because of the rules, or of a schema that is.
-        self.is_slow = len(encode(schema)) > _LONG_SCHEMA_BYTES or (
-            self.rules is not None and _cost_of_small(self.rules, schema) > _MUCH
-        )
+        #: Whether even an object that is not large may take long: because of the rules, or of the schema.
+        self.is_slow = _is_slow(schema) or (self.rules is not None and _cost_of_small(self.rules, schema) > _MUCH)
         subresources = version.get("subresources") or {}
         self.has_status = subresources.get("status") is not None
         self.scale = ScalePaths(subresources["scale"]) if subresources.get("scale") else None
@@ -329,6 +329,14 @@ def _subresources(version: Obj, kind: str) -> dict[str, Subresource]:
     if declared.get("scale") is not None:
         found["scale"] = SCALE
     return found
+
+
+def _is_slow(schema: Obj) -> bool:
+    alternatives = defaults = 0
+    for node in each_schema(schema):
+        alternatives += sum(len(node.get(key) or ()) for key in ("allOf", "anyOf", "oneOf"))
+        defaults += len(encode(node["default"])) if "default" in node else 0
+    return alternatives > _MANY_ALTERNATIVES or defaults > _LONG_DEFAULTS_BYTES
 
 
 def _cost_of_small(rules: RuleNode, schema: Obj) -> int:

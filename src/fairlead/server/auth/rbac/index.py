@@ -6,7 +6,7 @@ a binding that names the user or of a role that such a binding names.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -26,12 +26,14 @@ from fairlead.api.roles import (
 from fairlead.api.users import AccountName, User
 from fairlead.golang.quoting import go_quote
 from fairlead.server.access import AccessRequest
-from fairlead.server.auth.rbac.rules import CompiledRules, resource_keys
+from fairlead.server.auth.rbac.rules import CompiledRule, CompiledRules, resource_keys
 
 #: How many users' permissions are kept; not those of whom somebody asks who is in very many groups, or in long ones.
 _MOST_USERS: Final = 1000
 _MOST_GROUPS: Final = 256
 _LONGEST_NAMES: Final = 16 << 10
+#: How many answers to which role names a resource are kept of a user, and roles in them.
+_MOST_REMEMBERED: Final = 1000
 
 #: Kind, namespace and name of a role.
 RoleKey = tuple[str, str, str]
@@ -80,6 +82,9 @@ class _Scope:
     def __init__(self) -> None:
         self.grants: dict[RoleKey, Grant] = {}
         self._with_rules: list[tuple[CompiledRules, Grant]] = []
+        #: Who gives something of a resource that was asked about; not of so many that a user's questions fill memory.
+        self._by_resource: dict[str, list[tuple[Sequence[CompiledRule], Grant]]] = {}
+        self._remembered = 0
 
     def add(self, grant: Grant) -> None:
         if self.grants.setdefault(grant.role, grant) is grant and grant.rules is not None:
@@ -87,15 +92,29 @@ class _Scope:
 
     def allowing(self, request: AccessRequest) -> Grant | None:
         if not request.is_resource_request:
-            for rules, grant in self._with_rules:
-                if any(rule.allows_path(request) for rule in rules.of_paths):
+            for role, grant in self._with_rules:
+                if any(rule.allows_path(request) for rule in role.of_paths):
                     return grant
             return None
         for key in resource_keys(request.resource, request.subresource):
-            for rules, grant in self._with_rules:
-                if any(rule.allows_resource(request) for rule in rules.by_resource.get(key, ())):
-                    return grant
+            for rules, grant in self._naming(key):
+                for rule in rules:
+                    if rule.allows_resource(request):
+                        return grant
         return None
+
+    def _naming(self, resource: str) -> list[tuple[Sequence[CompiledRule], Grant]]:
+        found = self._by_resource.get(resource)
+        if found is None:
+            found = [
+                (rules, grant)
+                for role, grant in self._with_rules
+                if (rules := role.by_resource.get(resource)) is not None
+            ]
+            if self._remembered < _MOST_REMEMBERED:
+                self._remembered += 1 + len(found)
+                self._by_resource[resource] = found
+        return found
 
 
 class Permissions:
