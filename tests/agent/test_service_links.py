@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from fairlead.agent.pods.service_links import service_variables
+import pytest
+
+from fairlead.agent.pods.service_links import service_variables, with_api_server_at
 from fairlead.api.encoded import encoded
 from fairlead.api.services import Service
 
@@ -40,6 +42,17 @@ def test_everybody_hears_of_the_api_server_and_of_its_own_namespace() -> None:
 
     assert names(has_links=True) == {"KUBERNETES", "DB"}
     assert names(has_links=False) == {"KUBERNETES"}
+
+
+@pytest.mark.parametrize(
+    ("url", "host", "port"),
+    [("https://127.0.0.1:6443", "127.0.0.1", "6443"), ("https://k8s.example.com", "k8s.example.com", "443")],
+)
+def test_where_no_service_leads_to_it_the_api_server_is_where_its_node_finds_it(url: str, host: str, port: str) -> None:
+    services = with_api_server_at([_service("kubernetes", "default"), _service("db", "shop")], url)
+    found = service_variables(services, "shop", has_links=True)
+    assert (found["KUBERNETES_SERVICE_HOST"], found["KUBERNETES_SERVICE_PORT"]) == (host, port)
+    assert found["DB_SERVICE_HOST"] == "10.0.0.1"
 
 
 def test_an_ipv6_address_has_brackets_in_urls() -> None:

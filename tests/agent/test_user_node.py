@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from fairlead.api.objects import Obj
+from fairlead.client.kubeconfig import load
 from tests.agent.machine import NO_RECLAIM, root_file_system
 from tests.agent.network.nodes import eventually
 from tests.agent.runtime_place import IMAGE, WORLD
@@ -144,6 +145,8 @@ def test_a_user_without_root_runs_pods_and_leaves_nothing(node: UserNode) -> Non
         said = node.kubectl("exec", "-i", "whole", "-c", "c", "--", *look, typed="typed\n")
         assert said.startswith("1000\ntyped\nbin\n") and said.endswith("command terminated with exit code 7\n")
         assert str(node.folder) not in said and "pytest" not in said
+        server = ("sh", "-c", "echo https://$KUBERNETES_SERVICE_HOST:$KUBERNETES_SERVICE_PORT")
+        assert node.kubectl("exec", "whole", "-c", "c", "--", *server).strip() == load(up.kubeconfig).server
         forwarded = free_port()
         with node.beside("port-forward", "whole", f"{forwarded}:{port}") as forwarding:
             assert forwarding.stdout is not None and forwarding.stdout.readline()

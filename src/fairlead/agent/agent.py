@@ -49,6 +49,7 @@ from fairlead.agent.pods.place import Place
 from fairlead.agent.pods.pod_metrics import PodMetrics
 from fairlead.agent.pods.pull_records import PullRecords
 from fairlead.agent.pods.pulls import Pulls
+from fairlead.agent.pods.service_links import with_api_server_at
 from fairlead.agent.pods.sources import Sources
 from fairlead.agent.pods.streams import RealPodStreams
 from fairlead.agent.pods.user_ranges import UserRanges
@@ -125,6 +126,8 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     within: str = ROOT
     #: How manifests of static pods are brought into normal form.
     normalise_pod: Normalise
+    #: Where pods find the API server if its service leads nowhere, as in the network of the machine: a URL.
+    api_server: str = ""
     #: How often the node measures what it uses; a kubelet leaves no choice, tests are in a hurry.
     measure_seconds: float = MONITORING_SECONDS
 
@@ -147,7 +150,7 @@ class NodeAgent:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._api = api
         self._cgroups = cgroups if cgroups is not None else Cgroups(hierarchies())
-        self._normalise_pod = settings.normalise_pod
+        self._normalise_pod, self._api_server = settings.normalise_pod, settings.api_server
         self._within, self._measure_seconds = settings.within, settings.measure_seconds
         self._machine = replace(
             machine(root),
@@ -375,7 +378,7 @@ class NodeAgent:
             cgroups=self._cgroups,
             sources=Sources(self._api),
             claims=Claims(self._api, self._identity.name),
-            services=lambda: services,
+            services=lambda: with_api_server_at(services, self._api_server) if self._api_server else services,
             users=UserRanges(self._root / POD_FOLDERS, config.max_pods, ids_per_pod(config)),
             events=PodEvents(self._recorder, config.event_record_qps, config.event_burst),
             metrics=PodMetrics(),

@@ -158,6 +158,7 @@ def run(
             document=document,
             flags=flags,
             normalise_pod=body_type_of(PODS).normalise,
+            api_server=access.server if kind is RuntimeKind.PROCESS else "",
         )
         network = load(network_kubeconfig) if network_kubeconfig else None
         storage = load(storage_kubeconfig) if storage_kubeconfig else None

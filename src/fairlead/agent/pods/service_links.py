@@ -5,12 +5,17 @@ Source: pkg/kubelet/envvars, getServiceEnvVarMap of pkg/kubelet/kubelet_pods.go.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import Final
+from urllib.parse import urlsplit
+
+from msgspec.structs import replace
 
 from fairlead.api.services import Service
 
 #: Everybody is told where the API server is.
 _API_SERVER = ("default", "kubernetes")
+HTTPS_PORT: Final = 443
 
 
 def service_variables(services: Iterable[Service], namespace: str, *, has_links: bool) -> dict[str, str]:
@@ -22,6 +27,17 @@ def service_variables(services: Iterable[Service], namespace: str, *, has_links:
         if address not in ("", "None") and service.spec.ports and (is_own or _is_api_server(service)):
             found |= _variables(service)
     return found
+
+
+def with_api_server_at(services: Iterable[Service], url: str) -> Iterator[Service]:
+    """The same, but the API server is where that says, for pods that no service leads to it."""
+    parts = urlsplit(url)
+    host, port = parts.hostname or "", parts.port or HTTPS_PORT
+    for service in services:
+        if _is_api_server(service):
+            ports = tuple(replace(each, port=port) for each in service.spec.ports)
+            service = replace(service, spec=replace(service.spec, cluster_ip=host, ports=ports))
+        yield service
 
 
 def _is_api_server(service: Service) -> bool:
