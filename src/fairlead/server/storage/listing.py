@@ -3,8 +3,8 @@
 The rules are those of kube-apiserver: no resourceVersion means the newest state, "0" any, a number with `Exact` that
 very state (or 410 if it is forgotten), a version from the future is waited for three seconds. A continue
 token carries the version of the first page, so that all pages show one state. Should that be forgotten meanwhile, or
-the token be as old as what kube-apiserver compacts away, the 410 brings a token with which the list goes on at the newest
-state.
+the token be as old as what kube-apiserver compacts away, the 410 brings a token with which the list goes on at the
+newest state.
 
 Source: apiserver `storage/{continue,interfaces}.go`, `storage/etcd3/errors.go` and `storage/cacher/cacher.go`;
 apimachinery `apis/meta/internalversion/validation/validation.go`.
