@@ -177,6 +177,8 @@ def test_an_expression_is_worth(source: str, value: Any) -> None:
         ("self.count.all(x, true)", "ERROR: <input>:1:5: expression of type 'int' cannot be range of a comprehension"),
         ("1 +", "ERROR: <input>:1:4: Syntax error: mismatched input '<EOF>'"),
         ("a b", "ERROR: <input>:1:3: Syntax error: mismatched input 'b'"),
+        ("1 = 2", "ERROR: <input>:1:3: Syntax error: token recognition error at: '= '"),
+        ("1 # 2", "ERROR: <input>:1:3: Syntax error: token recognition error at: '#'"),
         ("for", "ERROR: <input>:1:1: reserved identifier: for"),
         ("9" * 5000, "ERROR: <input>:1:1: invalid int literal"),
         ("9" * 5000 + "u", "ERROR: <input>:1:1: invalid uint literal"),

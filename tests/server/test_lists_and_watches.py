@@ -56,6 +56,29 @@ async def test_pages_show_one_state_whatever_is_written_between_them(world: Worl
 
 
 @played(run)
+async def test_a_list_that_takes_longer_than_five_minutes_goes_on_at_the_newest_state(world: World) -> None:
+    """As if its version were compacted away, though nothing of this kind may have changed."""
+    for name in "abcd":
+        await world.config(name)
+    first = await world.api.list(CONFIG_MAPS, NAMESPACE, ListQuery(limit=1))
+    await asyncio.sleep(200)
+    second = await world.api.list(CONFIG_MAPS, NAMESPACE, ListQuery(limit=1, continue_token=first.continue_token))
+    assert second.resource_version == first.resource_version
+    await world.config("e")
+    await asyncio.sleep(110)
+    for page in (first, second):
+        with pytest.raises(Expired) as refused:
+            await world.api.list(CONFIG_MAPS, NAMESPACE, ListQuery(limit=1, continue_token=page.continue_token))
+    token = refused.value.continue_token
+    rest = await world.api.list(CONFIG_MAPS, NAMESPACE, ListQuery(limit=1, continue_token=token))
+    assert [item.obj()["metadata"]["name"] for item in rest.items] == ["c"]
+    assert int(rest.resource_version) > int(first.resource_version)
+    last = await world.api.list(CONFIG_MAPS, NAMESPACE, ListQuery(continue_token=rest.continue_token))
+    assert last.resource_version == rest.resource_version
+    assert [item.obj()["metadata"]["name"] for item in last.items] == ["d", "e"]
+
+
+@played(run)
 async def test_others_have_a_turn_while_a_list_looks_for_what_matches(world: World) -> None:
     for number in range(16):
         await world.config(f"c{number:02}", labels={"l": str(number % 2)}, annotations={"a": "x" * 250_000})

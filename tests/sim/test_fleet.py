@@ -53,6 +53,25 @@ async def phase(api: UserApi, name: str) -> tuple[str, str]:
     return found["status"]["phase"], found["status"].get("reason", "")
 
 
+def test_a_node_says_which_generation_of_a_pod_it_has_seen() -> None:
+    async def check(api: UserApi, informers: Informers) -> None:
+        async def seen() -> tuple[int, int, set[int]]:
+            await asyncio.sleep(1)
+            found = (await api.get(PODS, "a", "default")).obj()
+            said = {condition["observedGeneration"] for condition in found["status"]["conditions"]}
+            return found["metadata"]["generation"], found["status"]["observedGeneration"], said
+
+        await api.create(PODS, pod("a", activeDeadlineSeconds=5000), "default")
+        assert await seen() == (1, 1, {1})
+        await api.patch(PODS, "a", "default", {"metadata": {"labels": {"k": "v"}}})
+        assert await seen() == (1, 1, {1})
+        for seconds in range(4999, 4000, -1):
+            await api.patch(PODS, "a", "default", {"spec": {"activeDeadlineSeconds": seconds}})
+        assert await seen() == (1000, 1000, {1000})
+
+    simulated(1, check)
+
+
 def test_a_node_that_somebody_made_ready_by_hand_runs_pods() -> None:
     """scenarios.md: `kubectl create` of a Node and a patch of its status give a Ready simulated node."""
 

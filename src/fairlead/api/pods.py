@@ -226,6 +226,7 @@ class PodIP(View):
 
 class PodStatus(View):
     phase: str = ""
+    observed_generation: int = 0
     reason: str = ""
     message: str = ""
     start_time: str | None = None

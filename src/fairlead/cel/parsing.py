@@ -101,8 +101,9 @@ def _unexpected(source: str, error: UnexpectedInput) -> tuple[int, str]:
     at = error.pos_in_stream or 0
     if (token is not None and token.type == "$END") or not 0 <= at < len(source):
         return len(source), "Syntax error: mismatched input '<EOF>'"
-    if token is None:
-        return at, f"Syntax error: token recognition error at: '{source[at]}'"
+    if token is None:  # the rest of an operator that the character could have begun is missing
+        read = source[at : at + (2 if source[at] in "=&|" else 1)]
+        return at, f"Syntax error: token recognition error at: '{read}'"
     return at, f"Syntax error: mismatched input '{token}'"
 
 

@@ -2,8 +2,9 @@
 
 The rules are those of kube-apiserver: no resourceVersion means the newest state, "0" any, a number with `Exact` that
 very state (or 410 if it is forgotten), a version from the future is waited for three seconds. A continue
-token carries the version of the first page, so that all pages show one state. Should that be forgotten meanwhile, the
-410 brings a token with which the list goes on at the newest state.
+token carries the version of the first page, so that all pages show one state. Should that be forgotten meanwhile, or
+the token be as old as what kube-apiserver compacts away, the 410 brings a token with which the list goes on at the
+newest state.
 
 Source: apiserver `storage/{continue,interfaces}.go`, `storage/etcd3/errors.go` and `storage/cacher/cacher.go`;
 apimachinery `apis/meta/internalversion/validation/validation.go`.
@@ -28,13 +29,15 @@ from fairlead.golang.json import parse
 from fairlead.golang.numbers import parse_uint
 from fairlead.golang.quoting import go_quote
 from fairlead.golang.values import unmarshal_error
-from fairlead.runtime.clock import monotonic
+from fairlead.runtime.clock import monotonic, now
 from fairlead.server.storage.cache import Cache
 from fairlead.server.storage.entries import Entry, in_version
 from fairlead.server.storage.selection import NAME
 from fairlead.server.storage.watchers import Matches, Selection
 from fairlead.store.base import Store
 
+#: How long a list may take from its first page to its last (kube-apiserver's --etcd-compaction-interval).
+PAGES_SECONDS: Final = 300
 #: How long a request waits for a version that does not exist yet.
 FUTURE_VERSION_SECONDS = 3.0
 #: How much is filtered before other tasks get a turn.
@@ -57,9 +60,16 @@ class _ContinueToken(msgspec.Struct, frozen=True):
 
     revision: int
     start: str
+    #: When the first page was shown, in seconds since the Unix epoch; 0 is unknown, as in a token of another server.
+    began: int = 0
+
+    @property
+    def is_old(self) -> bool:
+        return self.began > 0 and now() - self.began > PAGES_SECONDS
 
     def encode(self) -> str:
-        return encode_url(encode({"v": _TOKEN_VERSION, "rv": self.revision, "start": self.start}))
+        began = {"began": self.began} if self.began else {}
+        return encode_url(encode({"v": _TOKEN_VERSION, "rv": self.revision, "start": self.start} | began))
 
 
 async def list_page(
@@ -77,7 +87,7 @@ async def list_page(
     token, namespace, matches = _token(query), selection.namespace, selection.matches
     exact = token.revision if token else _exact_revision(query)
     at = None if exact is None or exact < 0 or exact >= current else exact
-    state = cache.state(namespace, token.start if token else "", at)
+    state = None if token and token.is_old else cache.state(namespace, token.start if token else "", at)
     if state is None:
         raise _forgotten(token)
     entries, limit = state.entries, _limit(cache, query)
@@ -96,7 +106,8 @@ async def list_page(
     items, revision = [shown(entry) for entry in page], current if at is None else at
     if not rest:
         return Listing(items, str(revision))
-    follow = _ContinueToken(revision, _after(page[-1], namespace))
+    began = token.began if token and token.revision > 0 else int(now())
+    follow = _ContinueToken(revision, _after(page[-1], namespace), began)
     is_selected = matches is not None or selection.converted is not None
     return Listing(items, str(revision), follow.encode(), None if is_selected else rest)
 
@@ -264,7 +275,7 @@ def _decoded(text: str) -> _ContinueToken:
     if token is not None and not isinstance(token, dict):
         raise ValueError(unmarshal_error(token, "storage.continueToken"))
     version, start = _member(token, "v", "string", ""), _member(token, "start", "string", "")
-    revision = _member(token, "rv", "int64", 0)
+    revision, began = _member(token, "rv", "int64", 0), _member(token, "began", "int64", 0)
     if version != _TOKEN_VERSION:
         raise ValueError(f"server does not recognize this encoded version {version}")
     if not revision:
@@ -274,7 +285,7 @@ def _decoded(text: str) -> _ContinueToken:
     key = start.removeprefix("/")
     if key and not {"", ".", ".."}.isdisjoint(key.split("/")):
         raise ValueError(start)
-    return _ContinueToken(revision, key)
+    return _ContinueToken(revision, key, began)
 
 
 def _member(token: Any, name: str, go: str, missing: Any) -> Any:
