@@ -102,6 +102,24 @@ def running(restarts: int = 0, since: str = MOMENT) -> Obj:
     }
 
 
+def test_the_status_follows_the_generation_also_when_nothing_else_changes() -> None:
+    world = World(pod({STOP_SECONDS: "5"}))
+    world.obj["metadata"]["generation"] = 1
+    world.look()
+    world.look(2.0)
+    assert world.obj["status"]["observedGeneration"] == 1 and world.look(3.0).status is None
+    world.obj["metadata"]["generation"] = 2
+    world.look(4.0)
+    assert world.obj["status"]["observedGeneration"] == 2
+    assert {each["observedGeneration"] for each in world.obj["status"]["conditions"]} == {2}
+    assert world.look(5.0).status is None
+    world.obj["metadata"]["generation"] = 3
+    world.delete(6.0)
+    world.look(6.0)
+    assert (world.phase, world.obj["status"]["observedGeneration"]) == ("Running", 3)
+    assert world.look(7.0).status is None
+
+
 def test_an_ephemeral_container_joins_a_pod_that_runs_and_counts_for_nothing() -> None:
     world = World(pod())
     world.look()

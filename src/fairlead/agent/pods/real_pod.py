@@ -235,6 +235,10 @@ class RealPod:
                     await place.runtime.update(id_, values[name])
         except RuntimeFailure as failure:
             return str(failure)
+        for status in place.runtime.containers():  # version 1 gives a pod no quota below that of a cgroup in it
+            if status.pod_uid == self.pod.metadata.uid and status.state is State.EXITED:
+                left = f"{cgroup}/{status.cgroup_name}"
+                await asyncio.to_thread(place.cgroups.change, left, {"cpu.cfs_quota_us": "-1"})
         refused = await asyncio.to_thread(place.cgroups.change, cgroup, files)
         return next((f"cgroup file {file} of the pod: {problem}" for file, problem in refused.items()), "")
 
@@ -242,6 +246,8 @@ class RealPod:
         """Begin to stop it; a shorter time than before counts, a longer one does not."""
         stopping = self._stopping.get(id_)
         if stopping is None:
+            if (probes := self._probes.get(id_)) is not None:
+                probes.begin_to_end()
             hook: Obj = (self.container(container.name).get("lifecycle") or {}).get("preStop") or {}
 
             async def run_hook(left: float) -> None:
@@ -259,12 +265,12 @@ class RealPod:
             return known
         path = field_path(container, is_init=container.name in self._init_names)
 
-        def failed(told: Told) -> None:
-            self.tell(Note(WARNING, "Unhealthy", told.message, path))
+        def tell(told: Told) -> None:
+            self.tell(Note(WARNING, told.reason, told.message, path))
 
         asker = self._asker(container.name, id_)
         found = self._probes[id_] = Probes(
-            self.container(container.name), asker, started_at, self._wake, failed, self.probe_answers
+            self.container(container.name), asker, started_at, self._wake, tell, self.probe_answers
         )
         return found
 
