@@ -191,3 +191,14 @@ async def test_parts_of_volumes_go_by_variables_and_may_be_read_only_below(tmp_p
         await node.create(manifest("bad", "true", image=IMAGE, spec={"volumes": volumes}, volumeMounts=unknown))
         pod = await node.until("bad", lambda pod: "waiting" in state(pod).get("state", {}) and _reason(pod) != "")
         assert state(pod)["state"]["waiting"]["message"] == 'missing value for "NOBODY"'
+        out = {
+            "..": "unable to provision SubPath `..`: must not contain '..'",
+            "/tmp": "error SubPath `/tmp` must not be an absolute path",
+        }
+        for number, (value, problem) in enumerate(out.items()):
+            name, env = f"out-{number}", [{"name": "NOBODY", "value": value}]
+            told = manifest(name, "true", image=IMAGE, spec={"volumes": volumes}, volumeMounts=unknown, env=env)
+            await node.create(told)
+            pod = await node.until(name, lambda pod: "waiting" in state(pod).get("state", {}) and _reason(pod) != "")
+            waiting = state(pod)["state"]["waiting"]
+            assert waiting == {"reason": "CreateContainerConfigError", "message": problem}

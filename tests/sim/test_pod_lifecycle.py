@@ -17,6 +17,7 @@ from fairlead.node.pod_lifecycle import PodRun, PodStep
 from fairlead.node.restarts import LONGEST_SECONDS
 from fairlead.node.start_requirements import NOTHING, ConfigSource, Found
 from fairlead.node.status import PodAddresses
+from fairlead.runtime.clock import timestamp
 from fairlead.sim.behaviour import (
     EXIT_CODE,
     FAILS_LIVENESS_SECONDS,
@@ -440,6 +441,22 @@ def test_a_sidecar_is_stopped_when_the_others_have_ended() -> None:
     world.look(5)
     assert world.phase == "Succeeded"
     assert "terminated" in world.container("side")["state"]
+
+
+@pytest.mark.parametrize(("grace", "ends"), [(30, (5, 10, 15)), (7, (5, 7, 9))])
+def test_sidecars_of_a_deleted_pod_end_after_the_others_and_the_last_one_first(
+    grace: int, ends: tuple[int, ...]
+) -> None:
+    """Each has what is left of the grace period, and two seconds at least."""
+    init = [{"name": name, "image": "i", "restartPolicy": "Always"} for name in ("first", "second")]
+    stops = {f"{name}.{STOP_SECONDS}": "5" for name in ("c", "first", "second")}
+    world = World(pod(stops, initContainers=init))
+    world.look()
+    world.delete(10, grace)
+    assert world.look(10).wake_at == NOW + 10 + max(ends)
+    world.look(10 + max(ends))
+    ended = [world.container(name)["state"]["terminated"]["finishedAt"] for name in ("c", "second", "first")]
+    assert ended == [timestamp(NOW + 10 + end) for end in ends]
 
 
 def test_an_image_that_is_not_to_be_had_is_asked_for_again_and_again() -> None:

@@ -114,10 +114,18 @@ class ContainerRuntime(Protocol):
         ...
 
     def stop(
-        self, pod: Pod, container: Container, since: float, grace: float, *, is_init: bool, has_hook: bool = True
+        self,
+        pod: Pod,
+        container: Container,
+        since: float,
+        grace: float,
+        *,
+        is_init: bool,
+        has_hook: bool = True,
+        turn: float = 0.0,
     ) -> Exit:
         """How the container ends that was told to stop then and is killed after `grace` seconds.
 
-        Without `has_hook` its `preStop` hook is left out.
+        Without `has_hook` its `preStop` hook is left out. Before its `turn` it gets no signal, unless its time is over.
         """
         ...

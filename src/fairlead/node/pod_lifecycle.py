@@ -21,7 +21,7 @@ import msgspec
 from fairlead.api.event_types import NORMAL, WARNING
 from fairlead.api.objects import Obj
 from fairlead.api.pods import FINISHED, Container, Pod
-from fairlead.node.container_runtime import ContainerRuntime
+from fairlead.node.container_runtime import ContainerRuntime, Exit
 from fairlead.node.container_sync import DEFAULT_GRACE_SECONDS, ContainerSync, Note, Pull, field_path
 from fairlead.node.containers import (
     NEVER_SEEN,
@@ -291,7 +291,7 @@ class PodRun:
                 return PodStep()
             if not self._has_sandbox:
                 return self._step(pod, addresses, now, found)
-        elif not self._is_over and self._mount(pod, containers, found):
+        elif not self._is_over and not self._is_ending and self._mount(pod, containers, found):
             if self._restarting_since is None:
                 self._go_on(containers, sync)
             if self._restarting_since is not None:
@@ -484,10 +484,7 @@ class PodRun:
         self, pod: Pod, running: Sequence[_Entry], since: float, grace: float, now: float, *, has_hook: bool = True
     ) -> float:
         """Stop these, and kill those that outlive the grace period; returns when all have ended."""
-        exits = [
-            self._runtime.stop(pod, container, since, grace, is_init=is_init, has_hook=has_hook)
-            for container, _, is_init in running
-        ]
+        exits = self._exits(pod, running, since, grace, has_hook=has_hook)
         stop_at = max((exit_.at for exit_ in exits), default=since)
         for (container, record, _), exit_ in zip(running, exits, strict=True):
             if math.isinf(exit_.at):
@@ -496,6 +493,31 @@ class PodRun:
             for (_, record, _), exit_ in zip(running, exits, strict=True):
                 record.end(exit_.code, exit_.at, exit_.reason, exit_.message)
         return stop_at
+
+    def _exits(
+        self, pod: Pod, running: Sequence[_Entry], since: float, grace: float, *, has_hook: bool = True
+    ) -> list[Exit]:
+        """How these end that are told to stop: sidecars in their turn, after the main containers and those after them.
+
+        Where hooks are left out nobody waits. Source: pkg/kubelet/kuberuntime/kuberuntime_termination_order.go.
+        """
+        exits: dict[str, Exit] = {}
+        turn = since
+
+        def stop(container: Container, *, is_init: bool, turn: float = 0.0) -> Exit:
+            told = self._runtime.stop(pod, container, since, grace, is_init=is_init, has_hook=has_hook, turn=turn)
+            exits[container.name] = told
+            return told
+
+        sidecars = [container for container, _, _ in running if has_hook and is_sidecar(container)]
+        main = {container.name for container in pod.spec.containers}
+        for container, _, is_init in running:
+            if container not in sidecars:
+                ends_at = stop(container, is_init=is_init).at
+                turn = max(turn, ends_at) if container.name in main else turn
+        for container in reversed(sidecars):
+            turn = max(turn, stop(container, is_init=True, turn=turn).at)
+        return [exits[container.name] for container, _, _ in running]
 
     def _take_readiness(self, pod: Pod, container: Container, record: ContainerRecord) -> None:
         """It is probed until it has ended, and no longer shown as ready once it says so."""
@@ -507,12 +529,11 @@ class PodRun:
 
     def _have_sidecars_ended(self, pod: Pod, containers: Containers, now: float) -> bool:
         """Stop what ran beside main containers that have ended; False while nobody can say when that ends."""
-        beside = (*containers.init, *containers.ephemeral)
-        running = [entry for entry in beside if isinstance(entry[1].state, RunningState)]
-        exits = [self._runtime.stop(pod, container, now, math.inf, is_init=True) for container, _ in running]
+        running = _running(containers)
+        exits = self._exits(pod, running, now, math.inf)
         if any(math.isinf(exit_.at) for exit_ in exits):
             return False
-        for (_, record), exit_ in zip(running, exits, strict=True):
+        for (_, record, _), exit_ in zip(running, exits, strict=True):
             record.end(exit_.code, now, exit_.reason, exit_.message)
         return True
 

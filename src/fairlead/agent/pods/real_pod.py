@@ -207,12 +207,12 @@ class RealPod:
                 container_spec(self.manifest, whole, await self._made(whole, attempt, image))
             )
             await runtime.start(id_)
-        except CannotConfigure as problem:
+        except (CannotConfigure, VolumeProblem) as problem:
             return Start(problem="CreateContainerConfigError", message=str(problem))
         except CannotStart as problem:
             id_ = self.current[container.name] = self._run_of(container.name, attempt)
             return Start(now(), f"{runtime.name}://{id_}", image.id, "RunContainerError", str(problem))
-        except (RuntimeFailure, VolumeProblem, ApiError, OSError) as problem:
+        except (RuntimeFailure, ApiError, OSError) as problem:
             return Start(problem="CreateContainerError", message=str(problem))
         self.current[container.name] = id_
         await self._remove_older(container.name, attempt)
@@ -242,8 +242,10 @@ class RealPod:
         refused = await asyncio.to_thread(place.cgroups.change, cgroup, files)
         return next((f"cgroup file {file} of the pod: {problem}" for file, problem in refused.items()), "")
 
-    def stop(self, id_: str, container: Container, seconds: float, *, has_hook: bool = True) -> None:
-        """Begin to stop it; a shorter time than before counts, a longer one does not."""
+    def stop(
+        self, id_: str, container: Container, seconds: float, *, has_hook: bool = True, has_turn: bool = True
+    ) -> None:
+        """Begin to stop it; a shorter time than before counts, a longer one does not. It gets a signal in its turn."""
         stopping = self._stopping.get(id_)
         if stopping is None:
             if (probes := self._probes.get(id_)) is not None:
@@ -256,6 +258,8 @@ class RealPod:
 
             stopping = self._stopping[id_] = Stopping(self.place.runtime, id_, run_hook if hook and has_hook else None)
         stopping.within(seconds)
+        if has_turn:
+            stopping.take_turn()
         self.errands.ask(("stop", id_), stopping.run)
 
     def probes(self, container: Container, started_at: float) -> Probes:
