@@ -11,6 +11,7 @@ import math
 from collections.abc import Collection
 from typing import NamedTuple, Protocol
 
+from fairlead.api.objects import Obj
 from fairlead.api.pods import Container, Pod
 
 
@@ -46,6 +47,8 @@ class Start(NamedTuple):
     #: Why it cannot be made (`CreateContainerError`), or was made and did not start (`RunContainerError`).
     problem: str = ""
     message: str = ""
+    #: What its status shows of this run besides: who it runs as, and its mounts.
+    shown: Obj | None = None
 
 
 class Probed(NamedTuple):

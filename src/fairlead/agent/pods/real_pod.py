@@ -22,6 +22,7 @@ from fairlead.agent.pods.pulls import PullSecret
 from fairlead.agent.pods.remnants import tear_down
 from fairlead.agent.pods.requests_to_pods import Asker
 from fairlead.agent.pods.service_links import service_variables
+from fairlead.agent.pods.shown import shown_of
 from fairlead.agent.pods.sources import Sources
 from fairlead.agent.pods.stopping import Stopping
 from fairlead.agent.runtimes.base import (
@@ -220,7 +221,8 @@ class RealPod:
         assert status is not None
         if (hook := (whole.get("lifecycle") or {}).get("postStart")) is not None:
             await self._run_post_start(container, hook, id_, is_init=is_init)
-        return Start(status.started_at, f"{runtime.name}://{id_}", status.image_ref or image.id)
+        shown = shown_of(whole, status.runs_as, has_recursive=self._features.has_recursive_read_only_mounts)
+        return Start(status.started_at, f"{runtime.name}://{id_}", status.image_ref or image.id, shown=shown)
 
     async def resize(self, but: Collection[str]) -> str:
         """Give the pod and its running containers what they are allocated; why that cannot be done, or nothing."""
@@ -360,10 +362,13 @@ class RealPod:
         log, target = logs / f"{attempt}.log", self._target(container)
         return Made(id_, attempt, image, env, mounts, values, log, profiles, seccomp, target)
 
+    @property
+    def _features(self) -> HandlerFeatures:
+        return self.place.runtime.handlers.get(self._handler, HandlerFeatures())
+
     def _mounts_recursively(self, container: Obj) -> bool:
         """Whether the runtime makes read-only what is mounted below a volume; CannotConfigure if it must and cannot."""
-        features = self.place.runtime.handlers.get(self._handler, HandlerFeatures())
-        if not (can := features.has_recursive_read_only_mounts):
+        if not (can := self._features.has_recursive_read_only_mounts):
             for mount in container.get("volumeMounts") or ():
                 if mount.get("recursiveReadOnly") == "Enabled":
                     problem = f"volume {go_quote(mount['name'])} requested recursive read-only mode"
