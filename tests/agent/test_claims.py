@@ -206,8 +206,8 @@ async def test_volumes_of_a_path_of_the_machine_read_only_and_in_part(tmp_path: 
         async def refused() -> None:
             pod = await node.pod("out")
             waiting = pod["status"]["containerStatuses"][0]["state"]["waiting"]
-            assert waiting["reason"] == "CreateContainerError"
-            assert "not within volume path" in waiting["message"]
+            assert waiting["reason"] == "CreateContainerConfigError"
+            assert waiting["message"] == 'failed to prepare subPath for volumeMount "data" of container "c"'
 
         await _eventually(refused)
 

@@ -98,3 +98,34 @@ async def test_a_hook_that_fails_ends_the_container(tmp_path: Path) -> None:
         await node.create(manifest("web", "sleep", "1000", spec={"restartPolicy": "Never"}, lifecycle=hooks))
         await node.until("web", lambda pod: "terminated" in state(pod).get("state", {}))
         await node.told("web", "FailedPostStartHook", "PostStartHook failed: no\n")
+
+
+@in_loop
+async def test_a_pod_that_ends_is_still_probed_for_its_readiness_but_not_for_its_life(tmp_path: Path) -> None:
+    async with real_node(tmp_path) as node:
+        script = "trap 'rm /tmp/ready; sleep 6; exit 0' TERM; touch /tmp/ready; while true; do sleep 0.1; done"
+        probe = _probe(exec={"command": ["test", "-e", "/tmp/ready"]}) | {"initialDelaySeconds": 1}
+        both = {"readinessProbe": probe, "livenessProbe": probe}
+        await node.create(manifest("web", "sh", "-c", script, spec={"terminationGracePeriodSeconds": 20}, **both))
+        await node.until("web", _is_ready)
+        await node.delete("web", grace=20)
+        pod = await node.until("web", lambda pod: is_running(pod) and not _is_ready(pod))
+        assert pod["metadata"]["generation"] == pod["status"]["observedGeneration"] == 2
+        ready = next(each for each in pod["status"]["conditions"] if each["type"] == "Ready")
+        assert (ready["status"], ready["reason"]) == ("False", "ContainersNotReady")
+        await node.gone("web")
+        told = [message for reason, message in await node.events("web") if reason == "Unhealthy"]
+        assert told and all(message.startswith("Readiness") for message in told)
+
+
+@in_loop
+async def test_a_redirect_that_leads_away_is_an_answer_that_is_told(tmp_path: Path) -> None:
+    answer = "HTTP/1.1 302 Found\\r\\nLocation: http://127.0.0.2:1/\\r\\nContent-Length: 4\\r\\n\\r\\naway"
+    script = f"while true; do echo -e '{answer}' | nc -l -p 8080; done"
+    async with real_node(tmp_path) as node:
+        probe = _probe(httpGet={"port": 8080, "path": "/"})
+        await node.create(manifest("web", "sh", "-c", script, readinessProbe=probe))
+        await node.until("web", _is_ready)
+        await node.told(
+            "web", "ProbeWarning", "Readiness probe warning: Probe terminated redirects, Response body: away"
+        )

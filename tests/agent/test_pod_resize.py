@@ -135,3 +135,19 @@ async def test_a_new_agent_goes_on_with_the_size_that_was_given(tmp_path: Path) 
         pod = await node.until("web", _has(LARGE))
         assert _memory_limits(node, pod) == (96 << 20, 96 << 20)
         assert state(pod)["restartCount"] == 0
+
+
+@in_loop
+async def test_a_pod_gets_less_cpu_though_its_container_starts_anew_for_that(tmp_path: Path) -> None:
+    """Version 1 of cgroups gives a pod no less than what a cgroup in it still has, also that of a dead container."""
+    async with real_node(tmp_path) as node:
+        policy = [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]
+        await node.create(manifest("web", "sleep", "1000", resources=LARGE, resizePolicy=policy))
+        await node.until("web", is_running)
+        await _resize(node, "web", SMALL)
+        after = await node.until("web", _has(SMALL))
+        assert state(after)["restartCount"] == 1
+        cgroups = Cgroups(hierarchies())
+        file, whole = ("cpu.max", "20000 100000") if cgroups.hierarchies.version == 2 else ("cpu.cfs_quota_us", "20000")
+        assert (cgroups.read(_cgroup(node, after), file) or "").strip() == whole
+        assert "ResizeError" not in await node.reasons("web", lambda reasons: "ResizeCompleted" in reasons)

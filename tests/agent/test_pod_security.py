@@ -128,6 +128,9 @@ async def test_strict_groups_leave_out_those_of_the_image(tmp_path: Path, kind: 
         for policy, groups in (("Merge", "1001 29 4000"), ("Strict", "1001 4000")):
             security = {"runAsUser": 1000, "supplementalGroups": [4000], "supplementalGroupsPolicy": policy}
             assert await _said(node, policy.lower(), "id -G", {"securityContext": security}) == [groups]
+            shown = state(await node.pod(policy.lower()))["user"]["linux"]
+            assert (shown["uid"], shown["gid"]) == (1000, 1001)
+            assert set(shown["supplementalGroups"]) == set(map(int, groups.split()))
 
 
 @with_containerd
@@ -176,6 +179,9 @@ async def test_parts_of_volumes_go_by_variables_and_may_be_read_only_below(tmp_p
         script = "touch /own/x; ls /all /all/logs/web; touch /host/root/x 2>/dev/null || echo refused; echo end"
         said = await _said(node, "web", script, {"volumes": volumes}, env=env, volumeMounts=mounts)
         assert {"refused", "$(POD)", "x"} <= set(said) and said[-1] == "end"
+        own, *_, host = state(await node.pod("web"))["volumeMounts"]
+        assert own == {"name": "v", "mountPath": "/own"}
+        assert host["readOnly"] and host["recursiveReadOnly"] in ("Enabled", "Disabled")
         mounts[-1]["recursiveReadOnly"] = "Enabled"
         await node.create(manifest("must", "sleep", "1000", spec={"volumes": volumes}, env=env, volumeMounts=mounts))
         handlers = (await node.api.get(NODES, NODE)).obj()["status"].get("runtimeHandlers") or ()
@@ -191,3 +197,14 @@ async def test_parts_of_volumes_go_by_variables_and_may_be_read_only_below(tmp_p
         await node.create(manifest("bad", "true", image=IMAGE, spec={"volumes": volumes}, volumeMounts=unknown))
         pod = await node.until("bad", lambda pod: "waiting" in state(pod).get("state", {}) and _reason(pod) != "")
         assert state(pod)["state"]["waiting"]["message"] == 'missing value for "NOBODY"'
+        out = {
+            "..": "unable to provision SubPath `..`: must not contain '..'",
+            "/tmp": "error SubPath `/tmp` must not be an absolute path",
+        }
+        for number, (value, problem) in enumerate(out.items()):
+            name, env = f"out-{number}", [{"name": "NOBODY", "value": value}]
+            told = manifest(name, "true", image=IMAGE, spec={"volumes": volumes}, volumeMounts=unknown, env=env)
+            await node.create(told)
+            pod = await node.until(name, lambda pod: "waiting" in state(pod).get("state", {}) and _reason(pod) != "")
+            waiting = state(pod)["state"]["waiting"]
+            assert waiting == {"reason": "CreateContainerConfigError", "message": problem}

@@ -213,6 +213,8 @@ def test_a_pod_bound_past_the_scheduler_is_refused_if_it_does_not_fit() -> None:
         await api.create(PODS, pod("big", nodeName="node-1", containers=[container]), "default")
         await asyncio.sleep(1)
         assert await phase(api, "big") == ("Failed", "OutOfcpu")
+        refused = (await api.get(PODS, "big", "default")).obj()
+        assert refused["status"]["observedGeneration"] == 1
 
     simulated(1, check)
 

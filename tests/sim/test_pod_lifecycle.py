@@ -17,6 +17,7 @@ from fairlead.node.pod_lifecycle import PodRun, PodStep
 from fairlead.node.restarts import LONGEST_SECONDS
 from fairlead.node.start_requirements import NOTHING, ConfigSource, Found
 from fairlead.node.status import PodAddresses
+from fairlead.runtime.clock import timestamp
 from fairlead.sim.behaviour import (
     EXIT_CODE,
     FAILS_LIVENESS_SECONDS,
@@ -100,6 +101,24 @@ def running(restarts: int = 0, since: str = MOMENT) -> Obj:
         "podIP": "10.64.0.9",
         "containerStatuses": [{"name": "c", "restartCount": restarts, "state": state}],
     }
+
+
+def test_the_status_follows_the_generation_also_when_nothing_else_changes() -> None:
+    world = World(pod({STOP_SECONDS: "5"}))
+    world.obj["metadata"]["generation"] = 1
+    world.look()
+    world.look(2.0)
+    assert world.obj["status"]["observedGeneration"] == 1 and world.look(3.0).status is None
+    world.obj["metadata"]["generation"] = 2
+    world.look(4.0)
+    assert world.obj["status"]["observedGeneration"] == 2
+    assert {each["observedGeneration"] for each in world.obj["status"]["conditions"]} == {2}
+    assert world.look(5.0).status is None
+    world.obj["metadata"]["generation"] = 3
+    world.delete(6.0)
+    world.look(6.0)
+    assert (world.phase, world.obj["status"]["observedGeneration"]) == ("Running", 3)
+    assert world.look(7.0).status is None
 
 
 def test_an_ephemeral_container_joins_a_pod_that_runs_and_counts_for_nothing() -> None:
@@ -422,6 +441,22 @@ def test_a_sidecar_is_stopped_when_the_others_have_ended() -> None:
     world.look(5)
     assert world.phase == "Succeeded"
     assert "terminated" in world.container("side")["state"]
+
+
+@pytest.mark.parametrize(("grace", "ends"), [(30, (5, 10, 15)), (7, (5, 7, 9))])
+def test_sidecars_of_a_deleted_pod_end_after_the_others_and_the_last_one_first(
+    grace: int, ends: tuple[int, ...]
+) -> None:
+    """Each has what is left of the grace period, and two seconds at least."""
+    init = [{"name": name, "image": "i", "restartPolicy": "Always"} for name in ("first", "second")]
+    stops = {f"{name}.{STOP_SECONDS}": "5" for name in ("c", "first", "second")}
+    world = World(pod(stops, initContainers=init))
+    world.look()
+    world.delete(10, grace)
+    assert world.look(10).wake_at == NOW + 10 + max(ends)
+    world.look(10 + max(ends))
+    ended = [world.container(name)["state"]["terminated"]["finishedAt"] for name in ("c", "second", "first")]
+    assert ended == [timestamp(NOW + 10 + end) for end in ends]
 
 
 def test_an_image_that_is_not_to_be_had_is_asked_for_again_and_again() -> None:

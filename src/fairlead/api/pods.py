@@ -204,6 +204,14 @@ class ContainerStatus(View):
     raw_last_state: msgspec.Raw = msgspec.field(default=ABSENT, name="lastState")
     raw_resources: msgspec.Raw = msgspec.field(default=ABSENT, name="resources")
     raw_allocated_resources: msgspec.Raw = msgspec.field(default=ABSENT, name="allocatedResources")
+    raw_user: msgspec.Raw = msgspec.field(default=ABSENT, name="user")
+    raw_volume_mounts: msgspec.Raw = msgspec.field(default=ABSENT, name="volumeMounts")
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """What it shows of the container's run besides: who it runs as, and its mounts."""
+        found = {"user": self.raw_user, "volumeMounts": self.raw_volume_mounts}
+        return {name: msgspec.json.decode(raw) for name, raw in found.items() if raw}
 
     @property
     def last_state(self) -> dict[str, Any]:
@@ -237,6 +245,7 @@ class PodStatus(View):
     pod_ip: str = msgspec.field(default="", name="podIP")
     pod_ips: tuple[PodIP, ...] = msgspec.field(default=(), name="podIPs")
     raw_resources: msgspec.Raw = msgspec.field(default=ABSENT, name="resources")
+    observed_generation: int = 0
 
 
 class Pod(Object):

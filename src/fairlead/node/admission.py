@@ -43,6 +43,10 @@ class Refusal(msgspec.Struct, frozen=True):
     def status(self) -> Obj:
         return {"phase": "Failed", "reason": self.reason, "message": f"Pod was rejected: {self.message}"}
 
+    def reported(self, generation: int, moment: str) -> Obj:
+        """The status of that generation of a pod, which was refused then."""
+        return self.status() | {"observedGeneration": generation, "startTime": moment}
+
 
 class NodeAdmission(msgspec.Struct, frozen=True):
     """Whether a node takes a pod, and which pods have to go for it."""

@@ -11,6 +11,7 @@ import math
 from collections.abc import Collection
 from typing import NamedTuple, Protocol
 
+from fairlead.api.objects import Obj
 from fairlead.api.pods import Container, Pod
 
 
@@ -46,6 +47,8 @@ class Start(NamedTuple):
     #: Why it cannot be made (`CreateContainerError`), or was made and did not start (`RunContainerError`).
     problem: str = ""
     message: str = ""
+    #: What its status shows of this run besides: who it runs as, and its mounts.
+    shown: Obj | None = None
 
 
 class Probed(NamedTuple):
@@ -114,10 +117,18 @@ class ContainerRuntime(Protocol):
         ...
 
     def stop(
-        self, pod: Pod, container: Container, since: float, grace: float, *, is_init: bool, has_hook: bool = True
+        self,
+        pod: Pod,
+        container: Container,
+        since: float,
+        grace: float,
+        *,
+        is_init: bool,
+        has_hook: bool = True,
+        turn: float = 0.0,
     ) -> Exit:
         """How the container ends that was told to stop then and is killed after `grace` seconds.
 
-        Without `has_hook` its `preStop` hook is left out.
+        Without `has_hook` its `preStop` hook is left out. Before its `turn` it gets no signal, unless its time is over.
         """
         ...

@@ -268,6 +268,7 @@ class ContainerSync(msgspec.Struct):
             self.is_starting = True
             return
         record.start(container, start.at, start.container_id, start.image_id, self.longest_back_off)
+        record.shown = start.shown
         self.has_changed = True
         pull = self.pulls.pop(container.name, None)
         if pull is None or pull.error:

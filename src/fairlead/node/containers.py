@@ -118,6 +118,8 @@ class ContainerRecord(msgspec.Struct):
     restarts_at_once: bool = False
     #: It was removed, and starts as if for the first time; the restart is counted already.
     is_removed: bool = False
+    #: What its status shows of its latest run besides.
+    shown: Obj | None = None
 
     @property
     def has_run(self) -> bool:
@@ -227,7 +229,7 @@ def record_from_status(container: Container, status: ContainerStatus, *, is_resi
         waiting = status.state.waiting
         state = WaitingState(waiting.reason, waiting.message) if waiting else WaitingState("ContainerCreating")
     record = ContainerRecord(state, _last(status), status.restart_count, status.container_id)
-    record.image_id = status.image_id
+    record.image_id, record.shown = status.image_id, status.shown
     record.is_removed = isinstance(state, WaitingState) and state.reason == RESTARTING_ALL
     record.resources = status.resources or container.resources or {}
     record.allocated = _allocated(container, status, is_resizing=is_resizing)
@@ -284,7 +286,7 @@ def container_status(container: Container, record: ContainerRecord, *, is_init: 
         fields["containerID"] = record.container_id
     if requested:
         fields["allocatedResources"] = requested
-    return fields
+    return fields | record.shown if record.shown else fields
 
 
 def ephemeral_status(container: Container, record: ContainerRecord) -> Obj:

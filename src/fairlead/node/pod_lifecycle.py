@@ -21,7 +21,7 @@ import msgspec
 from fairlead.api.event_types import NORMAL, WARNING
 from fairlead.api.objects import Obj
 from fairlead.api.pods import FINISHED, Container, Pod
-from fairlead.node.container_runtime import ContainerRuntime
+from fairlead.node.container_runtime import ContainerRuntime, Exit
 from fairlead.node.container_sync import DEFAULT_GRACE_SECONDS, ContainerSync, Note, Pull, field_path
 from fairlead.node.containers import (
     NEVER_SEEN,
@@ -111,6 +111,7 @@ class PodRun:
         "_resize",
         "_restarting_since",
         "_runtime",
+        "_told_generation",
         "address",
         "corrects_until",
         "deleted_at",
@@ -157,6 +158,7 @@ class PodRun:
         self._problem = ""  # what is wrong with its volumes
         self._pulls: dict[str, Pull] = {}
         self._has_changed = False
+        self._told_generation = pod.status.observed_generation  # 0 until its status has told of one
         self._notes: list[Note] = []
 
     @property
@@ -237,6 +239,8 @@ class PodRun:
 
     def step(self, pod: Pod, addresses: PodAddresses, now: float, found: Found = NOTHING) -> PodStep:
         """What to do with an admitted pod now; `found` are the existing sources among its needs."""
+        if self._told_generation not in (0, pod.metadata.generation):
+            self._has_changed = True
         if (due_at := self._due_at(pod)) is None:
             return self._step(pod, addresses, now, found)
         if now >= due_at:
@@ -287,7 +291,7 @@ class PodRun:
                 return PodStep()
             if not self._has_sandbox:
                 return self._step(pod, addresses, now, found)
-        elif not self._is_over and self._mount(pod, containers, found):
+        elif not self._is_over and not self._is_ending and self._mount(pod, containers, found):
             if self._restarting_since is None:
                 self._go_on(containers, sync)
             if self._restarting_since is not None:
@@ -338,6 +342,7 @@ class PodRun:
         return found
 
     def _status(self, pod: Pod, containers: Containers, reached: str, addresses: PodAddresses, now: float) -> Obj:
+        self._told_generation = pod.metadata.generation
         return pod_status(pod, containers, reached, addresses, timestamp(now))
 
     def _mount(self, pod: Pod, containers: Containers, found: Found) -> bool:
@@ -440,7 +445,7 @@ class PodRun:
         grace = pod.metadata.deletion_grace_period_seconds or 0
         stop_at = self._wind_down(pod, containers, deleted_at, grace, now)
         if now < stop_at:
-            return PodStep(wake_at=stop_at)
+            return PodStep(self._status_while_stopping(pod, containers, addresses, now), wake_at=stop_at)
         reached = final_phase([record for _, record in containers.main])
         return PodStep(self._status(pod, containers, reached, addresses, now), is_gone=True)
 
@@ -449,12 +454,20 @@ class PodRun:
         containers = self._containers(pod)
         stop_at = self._wind_down(pod, containers, kill.since, kill.stop_seconds, now)
         if now < stop_at:
-            return PodStep(wake_at=stop_at)
+            return PodStep(self._status_while_stopping(pod, containers, addresses, now), wake_at=stop_at)
         self._is_over = True
         status = self._status(pod, containers, kill.status["phase"], addresses, now) | kill.status
         if kill.condition is not None:
             status["conditions"].append(kill.condition | {"lastTransitionTime": timestamp(now)})
         return PodStep(status)
+
+    def _status_while_stopping(
+        self, pod: Pod, containers: Containers, addresses: PodAddresses, now: float
+    ) -> Obj | None:
+        """What can be new before all has ended: its generation, and whether it is ready."""
+        if not self._has_changed or (reached := phase(pod, containers)) in FINISHED:
+            return None
+        return self._status(pod, containers, reached, addresses, now)
 
     def _wind_down(self, pod: Pod, containers: Containers, since: float, grace: float, now: float) -> float:
         """Stop the containers, and kill those that outlive the grace period; returns when all have ended."""
@@ -471,24 +484,56 @@ class PodRun:
         self, pod: Pod, running: Sequence[_Entry], since: float, grace: float, now: float, *, has_hook: bool = True
     ) -> float:
         """Stop these, and kill those that outlive the grace period; returns when all have ended."""
-        exits = [
-            self._runtime.stop(pod, container, since, grace, is_init=is_init, has_hook=has_hook)
-            for container, _, is_init in running
-        ]
+        exits = self._exits(pod, running, since, grace, has_hook=has_hook)
         stop_at = max((exit_.at for exit_ in exits), default=since)
+        for (container, record, _), exit_ in zip(running, exits, strict=True):
+            if math.isinf(exit_.at):
+                self._take_readiness(pod, container, record)
         if now >= stop_at:
             for (_, record, _), exit_ in zip(running, exits, strict=True):
                 record.end(exit_.code, exit_.at, exit_.reason, exit_.message)
         return stop_at
 
+    def _exits(
+        self, pod: Pod, running: Sequence[_Entry], since: float, grace: float, *, has_hook: bool = True
+    ) -> list[Exit]:
+        """How these end that are told to stop: sidecars in their turn, after the main containers and those after them.
+
+        Where hooks are left out nobody waits. Source: pkg/kubelet/kuberuntime/kuberuntime_termination_order.go.
+        """
+        exits: dict[str, Exit] = {}
+        turn = since
+
+        def stop(container: Container, *, is_init: bool, turn: float = 0.0) -> Exit:
+            told = self._runtime.stop(pod, container, since, grace, is_init=is_init, has_hook=has_hook, turn=turn)
+            exits[container.name] = told
+            return told
+
+        sidecars = [container for container, _, _ in running if has_hook and is_sidecar(container)]
+        main = {container.name for container in pod.spec.containers}
+        for container, _, is_init in running:
+            if container not in sidecars:
+                ends_at = stop(container, is_init=is_init).at
+                turn = max(turn, ends_at) if container.name in main else turn
+        for container in reversed(sidecars):
+            turn = max(turn, stop(container, is_init=True, turn=turn).at)
+        return [exits[container.name] for container, _, _ in running]
+
+    def _take_readiness(self, pod: Pod, container: Container, record: ContainerRecord) -> None:
+        """It is probed until it has ended, and no longer shown as ready once it says so."""
+        if container.readiness_probe is None or not isinstance(record.state, RunningState):
+            return
+        probed = self._runtime.probed(pod, container, record.state.started_at)
+        if probed is not None and probed.is_ready != record.is_ready:
+            record.is_ready, self._has_changed = probed.is_ready, True
+
     def _have_sidecars_ended(self, pod: Pod, containers: Containers, now: float) -> bool:
         """Stop what ran beside main containers that have ended; False while nobody can say when that ends."""
-        beside = (*containers.init, *containers.ephemeral)
-        running = [entry for entry in beside if isinstance(entry[1].state, RunningState)]
-        exits = [self._runtime.stop(pod, container, now, math.inf, is_init=True) for container, _ in running]
+        running = _running(containers)
+        exits = self._exits(pod, running, now, math.inf)
         if any(math.isinf(exit_.at) for exit_ in exits):
             return False
-        for (_, record), exit_ in zip(running, exits, strict=True):
+        for (_, record, _), exit_ in zip(running, exits, strict=True):
             record.end(exit_.code, now, exit_.reason, exit_.message)
         return True
 

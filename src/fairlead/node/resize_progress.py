@@ -82,6 +82,10 @@ class ResizeProgress(msgspec.Struct):
         self.is_under_way = problem is None
         if problem is None:
             return
+        if problem and restarts:  # the pod may not be smaller than what has yet to end
+            self.is_under_way, self.due_at = True, sync.now + ACTUATION_SECONDS
+            sync.wake(self.due_at)
+            return
         if problem:
             self._fail(problem, containers, sync)
             return

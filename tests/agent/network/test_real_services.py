@@ -137,6 +137,18 @@ def test_an_address_of_services_that_nobody_has_is_refused_at_once(town: Town) -
             asker.ask("10.0.0.99", 80)
 
 
+@pytest.mark.parametrize("label", ["service.kubernetes.io/service-proxy-name", "service.kubernetes.io/headless"])
+def test_a_service_of_another_proxy_is_left_to_it_until_it_is_ours(town: Town, label: str) -> None:
+    address = "10.0.0.28" if label.endswith("headless") else "10.0.0.29"
+    town.cluster.service("foreign", address, [town.web])
+    eventually(lambda: town.beside.ask(address, 80))
+    town.cluster.patch(SERVICES, "foreign", {"metadata": {"labels": {label: ""}}}, "default")
+    eventually(lambda: _fails(town.beside, address, 80))
+    town.cluster.patch(SERVICES, "foreign", {"metadata": {"labels": {label: None}}}, "default")
+    eventually(lambda: town.beside.ask(address, 80))
+    town.cluster.delete(SERVICES, "foreign")
+
+
 def test_session_affinity_keeps_a_client_at_its_endpoint_even_when_others_come(town: Town) -> None:
     town.cluster.service("sticky", "10.0.0.27", [town.web, town.far], sessionAffinity="ClientIP")
     eventually(lambda: town.beside.ask("10.0.0.27", 80))

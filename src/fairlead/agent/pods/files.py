@@ -25,6 +25,8 @@ fe00::0\tip6-mcastprefix
 fe00::1\tip6-allnodes
 fe00::2\tip6-allrouters
 """
+#: Before the machine's own, for a pod that has its network.
+_HOSTS_OF_MACHINE: Final = "# Kubernetes-managed hosts file (host network).\n"
 _LONGEST_HOSTNAME: Final = 63
 #: What the kernel takes.
 _LONGEST_FULL_NAME: Final = 64
@@ -67,7 +69,7 @@ def _full_name(manifest: Obj, domain: str) -> str:
 def hosts(manifest: Obj, addresses: Sequence[str], domain: str) -> str:
     spec = manifest["spec"]
     if spec.get("hostNetwork"):
-        text = _readable(Path("/etc/hosts"))
+        text = _HOSTS_OF_MACHINE + _readable(Path("/etc/hosts"))
     else:
         names = "\t".join(filter(None, (_full_name(manifest, domain), hostname_of(manifest))))
         text = _HOSTS + "".join(f"{address}\t{names}\n" for address in addresses)

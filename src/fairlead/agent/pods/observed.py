@@ -125,7 +125,15 @@ class ObservedRuntime:
         return problem
 
     def stop(
-        self, pod: Pod, container: Container, since: float, grace: float, *, is_init: bool, has_hook: bool = True
+        self,
+        pod: Pod,
+        container: Container,
+        since: float,
+        grace: float,
+        *,
+        is_init: bool,
+        has_hook: bool = True,
+        turn: float = 0.0,
     ) -> Exit:
         real = self._of(pod)
         id_ = real.current.get(container.name, "")
@@ -135,7 +143,7 @@ class ObservedRuntime:
         if status.state is State.EXITED:
             return self._exit(real, status)
         seconds = min(grace, real.grace_seconds) if math.isinf(grace) else grace
-        real.stop(id_, container, seconds, has_hook=has_hook)
+        real.stop(id_, container, seconds, has_hook=has_hook, has_turn=turn <= self.now)
         return _NOT_YET
 
     def _of(self, pod: Pod) -> RealPod:

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from fairlead.agent.pods.probe_metrics import ProbeAnswers
-from fairlead.agent.pods.requests_to_pods import Asker
+from fairlead.agent.pods.requests_to_pods import Answer, Asker
 from fairlead.api.objects import Obj
 from fairlead.api.pods import Probe
 from fairlead.node.container_runtime import Probed
@@ -25,18 +25,23 @@ _KINDS: Final = {"Startup": "startupProbe", "Readiness": "readinessProbe", "Live
 
 
 class Told(msgspec.Struct, frozen=True):
-    """A probe has failed: an event about the container."""
+    """A probe has failed, or its answer was odd: an event about the container."""
 
     kind: str
-    text: str
+    answer: Answer
+
+    @property
+    def reason(self) -> str:
+        return "Unhealthy" if self.answer.failure else "ProbeWarning"
 
     @property
     def message(self) -> str:
-        return f"{self.kind} probe failed: {self.text}"
+        failure, warning = self.answer
+        return f"{self.kind} probe failed: {failure}" if failure else f"{self.kind} probe warning: {warning}"
 
 
 class Probes:
-    """`changed` is called when they come to something else, `failed` at each failure; `answers` are counted."""
+    """`changed` is called when they come to something else, `told` of what is to be told; `answers` are counted."""
 
     def __init__(
         self,
@@ -44,12 +49,13 @@ class Probes:
         asker: Asker,
         started_at: float,
         changed: Callable[[], None],
-        failed: Callable[[Told], None],
+        told: Callable[[Told], None],
         answers: ProbeAnswers,
     ) -> None:
         self._answers = answers
         self._container, self._asker, self._started_at = container, asker, started_at
-        self._changed, self._failed = changed, failed
+        self._changed, self._told = changed, told
+        self._is_ending = False
         self.result = Probed("startupProbe" not in container, self._is_ready_at_first)
         self._task = asyncio.create_task(self._run(), name=f"probes of {container['name']}")
 
@@ -59,6 +65,10 @@ class Probes:
 
     def stop(self) -> None:
         self._task.cancel()
+
+    def begin_to_end(self) -> None:
+        """The container is being stopped: from now on only its readiness counts."""
+        self._is_ending = True
 
     async def _run(self) -> None:
         since = self._started_at
@@ -77,7 +87,8 @@ class Probes:
             if has_passed:
                 return True
             break
-        self._come_to(self.result._replace(failed="Startup"))
+        if not self._is_ending:
+            self._come_to(self.result._replace(failed="Startup"))
         return False
 
     async def _watch(self, kind: str, since: float) -> None:
@@ -96,14 +107,21 @@ class Probes:
         due = monotonic() + min(max(first - now(), 0.0), first - self._started_at)  # the clock may have been set back
         while True:
             await asyncio.sleep(max(due - monotonic(), 0.0))
+            if self._is_over(kind):
+                return
             due = max(due + probe.period_seconds, monotonic())
             asked_at = monotonic()
-            text = await self._asker.ask(action, action.get("timeoutSeconds") or 1)
-            self._answers.add(kind, self._container["name"], is_well=not text, seconds=monotonic() - asked_at)
-            if text:
-                self._failed(Told(kind, text))
-            if (has_passed := counter.verdict(probe, is_well=not text)) is not None:
+            answer = await self._asker.ask(action, action.get("timeoutSeconds") or 1)
+            if self._is_over(kind):
+                return
+            self._answers.add(kind, self._container["name"], is_well=not answer.failure, seconds=monotonic() - asked_at)
+            if answer.failure or answer.warning:
+                self._told(Told(kind, answer))
+            if (has_passed := counter.verdict(probe, is_well=not answer.failure)) is not None:
                 yield has_passed
+
+    def _is_over(self, kind: str) -> bool:
+        return self._is_ending and kind != "Readiness"
 
     def _come_to(self, result: Probed) -> None:
         if result != self.result:

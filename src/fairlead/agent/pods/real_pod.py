@@ -22,6 +22,7 @@ from fairlead.agent.pods.pulls import PullSecret
 from fairlead.agent.pods.remnants import tear_down
 from fairlead.agent.pods.requests_to_pods import Asker
 from fairlead.agent.pods.service_links import service_variables
+from fairlead.agent.pods.shown import shown_of
 from fairlead.agent.pods.sources import Sources
 from fairlead.agent.pods.stopping import Stopping
 from fairlead.agent.runtimes.base import (
@@ -207,12 +208,12 @@ class RealPod:
                 container_spec(self.manifest, whole, await self._made(whole, attempt, image))
             )
             await runtime.start(id_)
-        except CannotConfigure as problem:
+        except (CannotConfigure, VolumeProblem) as problem:
             return Start(problem="CreateContainerConfigError", message=str(problem))
         except CannotStart as problem:
             id_ = self.current[container.name] = self._run_of(container.name, attempt)
             return Start(now(), f"{runtime.name}://{id_}", image.id, "RunContainerError", str(problem))
-        except (RuntimeFailure, VolumeProblem, ApiError, OSError) as problem:
+        except (RuntimeFailure, ApiError, OSError) as problem:
             return Start(problem="CreateContainerError", message=str(problem))
         self.current[container.name] = id_
         await self._remove_older(container.name, attempt)
@@ -220,7 +221,8 @@ class RealPod:
         assert status is not None
         if (hook := (whole.get("lifecycle") or {}).get("postStart")) is not None:
             await self._run_post_start(container, hook, id_, is_init=is_init)
-        return Start(status.started_at, f"{runtime.name}://{id_}", status.image_ref or image.id)
+        shown = shown_of(whole, status.runs_as, has_recursive=self._features.has_recursive_read_only_mounts)
+        return Start(status.started_at, f"{runtime.name}://{id_}", status.image_ref or image.id, shown=shown)
 
     async def resize(self, but: Collection[str]) -> str:
         """Give the pod and its running containers what they are allocated; why that cannot be done, or nothing."""
@@ -235,13 +237,21 @@ class RealPod:
                     await place.runtime.update(id_, values[name])
         except RuntimeFailure as failure:
             return str(failure)
+        for status in place.runtime.containers():  # version 1 gives a pod no quota below that of a cgroup in it
+            if status.pod_uid == self.pod.metadata.uid and status.state is State.EXITED:
+                left = f"{cgroup}/{status.cgroup_name}"
+                await asyncio.to_thread(place.cgroups.change, left, {"cpu.cfs_quota_us": "-1"})
         refused = await asyncio.to_thread(place.cgroups.change, cgroup, files)
         return next((f"cgroup file {file} of the pod: {problem}" for file, problem in refused.items()), "")
 
-    def stop(self, id_: str, container: Container, seconds: float, *, has_hook: bool = True) -> None:
-        """Begin to stop it; a shorter time than before counts, a longer one does not."""
+    def stop(
+        self, id_: str, container: Container, seconds: float, *, has_hook: bool = True, has_turn: bool = True
+    ) -> None:
+        """Begin to stop it; a shorter time than before counts, a longer one does not. It gets a signal in its turn."""
         stopping = self._stopping.get(id_)
         if stopping is None:
+            if (probes := self._probes.get(id_)) is not None:
+                probes.begin_to_end()
             hook: Obj = (self.container(container.name).get("lifecycle") or {}).get("preStop") or {}
 
             async def run_hook(left: float) -> None:
@@ -250,6 +260,8 @@ class RealPod:
 
             stopping = self._stopping[id_] = Stopping(self.place.runtime, id_, run_hook if hook and has_hook else None)
         stopping.within(seconds)
+        if has_turn:
+            stopping.take_turn()
         self.errands.ask(("stop", id_), stopping.run)
 
     def probes(self, container: Container, started_at: float) -> Probes:
@@ -259,12 +271,12 @@ class RealPod:
             return known
         path = field_path(container, is_init=container.name in self._init_names)
 
-        def failed(told: Told) -> None:
-            self.tell(Note(WARNING, "Unhealthy", told.message, path))
+        def tell(told: Told) -> None:
+            self.tell(Note(WARNING, told.reason, told.message, path))
 
         asker = self._asker(container.name, id_)
         found = self._probes[id_] = Probes(
-            self.container(container.name), asker, started_at, self._wake, failed, self.probe_answers
+            self.container(container.name), asker, started_at, self._wake, tell, self.probe_answers
         )
         return found
 
@@ -350,10 +362,13 @@ class RealPod:
         log, target = logs / f"{attempt}.log", self._target(container)
         return Made(id_, attempt, image, env, mounts, values, log, profiles, seccomp, target)
 
+    @property
+    def _features(self) -> HandlerFeatures:
+        return self.place.runtime.handlers.get(self._handler, HandlerFeatures())
+
     def _mounts_recursively(self, container: Obj) -> bool:
         """Whether the runtime makes read-only what is mounted below a volume; CannotConfigure if it must and cannot."""
-        features = self.place.runtime.handlers.get(self._handler, HandlerFeatures())
-        if not (can := features.has_recursive_read_only_mounts):
+        if not (can := self._features.has_recursive_read_only_mounts):
             for mount in container.get("volumeMounts") or ():
                 if mount.get("recursiveReadOnly") == "Enabled":
                     problem = f"volume {go_quote(mount['name'])} requested recursive read-only mode"

@@ -1,6 +1,6 @@
 """What a node asks of containers itself: probes and hooks, by command, HTTP, gRPC or a connection.
 
-An answer is a failure's text, or nothing if all is well. Source: pkg/probe, pkg/kubelet/lifecycle.
+Source: pkg/probe, pkg/kubelet/lifecycle.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ import asyncio
 import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import aiohttp
 from aiohappyeyeballs import AddrInfoType
+from yarl import URL
 
 from fairlead import COMPATIBILITY_VERSION
 from fairlead.agent import linux
@@ -22,7 +23,18 @@ from fairlead.api.objects import Obj
 #: How much of an answer is told.
 MOST_OUTPUT: Final = 10 << 10
 _MOST_REDIRECTS: Final = 10
+_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _USER_AGENT: Final = f"kube-probe/{'.'.join(COMPATIBILITY_VERSION.split('.')[:2])}"
+
+
+class Answer(NamedTuple):
+    """What came of a question: why it failed, empty if all is well; and what is odd about an answer that is well."""
+
+    failure: str = ""
+    warning: str = ""
+
+
+_WELL: Final = Answer()
 
 
 class Asker:
@@ -34,33 +46,33 @@ class Asker:
         self._runtime, self._id, self._netns, self._address = runtime, container_id, netns, address
         self._ports: Mapping[str, int] = {port["name"]: port["containerPort"] for port in ports if port.get("name")}
 
-    async def ask(self, action: Obj, seconds: float) -> str:
+    async def ask(self, action: Obj, seconds: float) -> Answer:
         """Do what a probe or hook says; it fails if it takes longer."""
         if (service := action.get("grpc")) is not None:
-            return await self._health(service, seconds)
+            return Answer(await self._health(service, seconds))
         try:
             async with asyncio.timeout(seconds):
                 return await self._ask(action, seconds)
         except TimeoutError:
             if "exec" in action:
-                return f"command timed out after {seconds:g}s"
-            return "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
+                return Answer(f"command timed out after {seconds:g}s")
+            return Answer("context deadline exceeded (Client.Timeout exceeded while awaiting headers)")
 
     async def run_hook(self, hook: Obj, seconds: float) -> str:
-        """The same of a hook, for which a connection alone means nothing: Kubernetes has the field, and fails it."""
+        """Why a hook fails. A connection alone means nothing to one: Kubernetes has the field, and fails it."""
         if "tcpSocket" in hook:
             return "invalid handler: tcpSocket"
-        return await self.ask(hook, seconds)
+        return (await self.ask(hook, seconds)).failure
 
-    async def _ask(self, action: Obj, seconds: float) -> str:
+    async def _ask(self, action: Obj, seconds: float) -> Answer:
         if (command := action.get("exec")) is not None:
-            return await self._exec(command.get("command") or (), seconds)
+            return Answer(await self._exec(command.get("command") or (), seconds))
         if (request := action.get("httpGet")) is not None:
             return await self._http(request)
         if (connection := action.get("tcpSocket")) is not None:
-            return await self._connect(connection)
+            return Answer(await self._connect(connection))
         await asyncio.sleep(action["sleep"]["seconds"])
-        return ""
+        return _WELL
 
     async def _exec(self, command: Sequence[str], seconds: float) -> str:
         try:
@@ -71,7 +83,7 @@ class Asker:
             return ""
         return done.output[:MOST_OUTPUT].decode(errors="replace") or f"command exited with {done.exit_code}"
 
-    async def _http(self, request: Obj) -> str:
+    async def _http(self, request: Obj) -> Answer:
         host, scheme = request.get("host") or self._address, (request.get("scheme") or "HTTP").lower()
         path = request.get("path") or "/"
         url = f"{scheme}://{host}:{self._port(request['port'])}{path if path.startswith('/') else '/' + path}"
@@ -79,15 +91,10 @@ class Asker:
         headers |= {header["name"]: header["value"] for header in request.get("httpHeaders") or ()}
         connector = aiohttp.TCPConnector(ssl=False, force_close=True, socket_factory=self._socket)
         try:
-            async with (
-                aiohttp.ClientSession(connector=connector) as session,
-                session.get(url, headers=headers, max_redirects=_MOST_REDIRECTS) as response,
-            ):
-                if 200 <= response.status < 400:
-                    return ""
-                return f"HTTP probe failed with statuscode: {response.status}"
+            async with aiohttp.ClientSession(connector=connector) as session:
+                return await _followed(session, URL(url), headers)
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            return f'Get "{url}": {_refusal(error, host, self._port(request["port"]))}'
+            return Answer(f'Get "{url}": {_refusal(error, host, self._port(request["port"]))}')
 
     async def _connect(self, connection: Obj) -> str:
         host, port = connection.get("host") or self._address, self._port(connection["port"])
@@ -124,6 +131,22 @@ class Asker:
         if isinstance(port, int):
             return port
         return self._ports.get(port, 0) if not port.isdecimal() else int(port)
+
+
+async def _followed(session: aiohttp.ClientSession, url: URL, headers: Mapping[str, str]) -> Answer:
+    """Redirects lead to the same host only; where one leads away, it is the answer, with a warning."""
+    first = url.host
+    for _ in range(_MOST_REDIRECTS):
+        async with session.get(url, headers=headers, allow_redirects=False) as response:
+            if not 200 <= response.status < 400:
+                return Answer(f"HTTP probe failed with statuscode: {response.status}")
+            if response.status < 300:
+                return _WELL
+            location = response.headers.get("Location")
+            if response.status not in _REDIRECTS or location is None or (url := url.join(URL(location))).host != first:
+                body = (await response.content.read(MOST_OUTPUT)).decode(errors="replace")
+                return Answer(warning=f"Probe terminated redirects, Response body: {body}")
+    raise ValueError(f"stopped after {_MOST_REDIRECTS} redirects")
 
 
 def _refusal(error: Exception, host: str, port: int) -> str:

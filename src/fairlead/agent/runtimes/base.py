@@ -169,6 +169,15 @@ class State(StrEnum):
     EXITED = "exited"
 
 
+class RunsAs(msgspec.Struct, frozen=True):
+    """Who the first process of a container is."""
+
+    uid: int
+    gid: int
+    #: All of them, that one first.
+    groups: tuple[int, ...] = ()
+
+
 class ContainerStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a container now."""
 
@@ -198,6 +207,8 @@ class ContainerStatus(msgspec.Struct, frozen=True, kw_only=True):
     start_error: str = ""
     stop_signal: int = 15
     has_tty: bool = False
+    #: None where the runtime does not tell.
+    runs_as: RunsAs | None = None
 
 
 class Executed(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -13,7 +14,7 @@ import msgspec
 
 from fairlead.agent import linux
 from fairlead.agent.pods.environment import fully_expanded
-from fairlead.agent.runtimes.base import Mount
+from fairlead.agent.runtimes.base import Mount, RuntimeFailure
 from fairlead.agent.trees import remove_tree
 from fairlead.agent.volumes.content import PodContent
 from fairlead.agent.volumes.host_paths import host_path
@@ -25,8 +26,11 @@ from fairlead.agent.volumes.subpaths import OutsideOfVolume, mount_subpath
 from fairlead.api.errors import ApiError
 from fairlead.api.objects import Obj
 from fairlead.api.quantity import parse
+from fairlead.golang.quoting import go_quote
 from fairlead.kinds.object_references import claim_name
 from fairlead.runtime.clock import micro_timestamp
+
+log = logging.getLogger(__name__)
 
 _TMPFS: Final = linux.MS_NOSUID | linux.MS_NODEV
 _PROPAGATION: Final = {"HostToContainer": "rslave", "Bidirectional": "rshared"}
@@ -41,6 +45,7 @@ class PodVolumes(msgspec.Struct):
     _paths: dict[str, Path] = msgspec.field(default_factory=dict)
     #: Those that no container may write to, whatever it says.
     _read_only: set[str] = msgspec.field(default_factory=set)
+    _of_images: set[str] = msgspec.field(default_factory=set)
     #: By name, the digest of what was written last.
     _written: dict[str, bytes] = msgspec.field(default_factory=dict)
 
@@ -71,7 +76,7 @@ class PodVolumes(msgspec.Struct):
                 raise VolumeProblem(f'volume "{mount["name"]}" is not mounted')
             subpath = mount.get("subPath") or fully_expanded(mount.get("subPathExpr") or "", env)
             if subpath:
-                source = self._part(source, subpath, container["name"], index)
+                source = self._part(source, subpath, mount["name"], container["name"], index)
             propagation = _PROPAGATION.get(mount.get("mountPropagation") or "", "rprivate")
             is_read_only = bool(mount.get("readOnly")) or mount["name"] in self._read_only
             is_below = can_be_read_only_below and (mount.get("recursiveReadOnly") or "Disabled") != "Disabled"
@@ -92,6 +97,7 @@ class PodVolumes(msgspec.Struct):
             folder = self._folder(volume)
             await images.set_up(image, folder)
             self._paths[volume["name"]] = files_of(folder)
+            self._of_images.add(volume["name"])
         elif claim_name(content.pod.metadata.name, volume):
             await self._claim(volume, content)
         elif (files := await content.files(volume)) is None:
@@ -122,12 +128,23 @@ class PodVolumes(msgspec.Struct):
             await asyncio.to_thread(give_to_group, claimed.path, content.owner.gid, only_on_mismatch=lazily)
         self._paths[name] = claimed.path
 
-    def _part(self, volume: Path, subpath: str, container: str, index: int) -> Path:
+    def _part(self, volume: Path, subpath: str, name: str, container: str, index: int) -> Path:
+        """What is wrong with the path is told; not what lies on the machine, which is in the log."""
+        if subpath.startswith("/"):
+            raise VolumeProblem(f"error SubPath `{subpath}` must not be an absolute path")
+        if ".." in subpath.split("/"):
+            raise VolumeProblem(f"unable to provision SubPath `{subpath}`: must not contain '..'")
         target = self.folder / "subpaths" / container / str(index)
         try:
             mount_subpath(volume, subpath, target)
         except (OutsideOfVolume, OSError) as problem:
-            raise VolumeProblem(f"failed to prepare subPath for volumeMount: {problem}") from problem
+            if name in self._of_images:  # which a runtime mounts
+                raise RuntimeFailure(
+                    f"failed to mount image volume: sub path {go_quote(subpath)}: {problem}"
+                ) from problem
+            where = f"subPath for volumeMount {go_quote(name)} of container {go_quote(container)}"
+            log.warning("%s: %s", where, problem)
+            raise VolumeProblem(f"failed to prepare {where}") from problem
         return target
 
     def _folder(self, volume: Obj) -> Path:

@@ -22,6 +22,13 @@ _AT_ONCE: Final = 50
 #: What happens within this time is written together.
 SETTLE_SECONDS: Final = 0.05
 
+#: A service with one of these labels is for another proxy, or for none.
+_OF_OTHERS: Final = frozenset({"service.kubernetes.io/service-proxy-name", "service.kubernetes.io/headless"})
+
+
+def _is_ours(service: Service) -> bool:
+    return _OF_OTHERS.isdisjoint(service.metadata.labels)
+
 
 class ServiceProxy:
     """Make it before the informers run."""
@@ -43,7 +50,8 @@ class ServiceProxy:
 
     def _on_service(self, old: Service | None, new: Service | None) -> None:
         changed = new if new is not None else old
-        if changed is not None and (old is None or new is None or old.spec != new.spec):
+        is_other = old is None or new is None or old.spec != new.spec or _is_ours(old) != _is_ours(new)
+        if changed is not None and is_other:
             self._mark(changed.metadata.key)
 
     def _on_slice(self, old: EndpointSlice | None, new: EndpointSlice | None) -> None:
@@ -94,7 +102,7 @@ class ServiceProxy:
 
     def _rules(self, key: str) -> Fragment:
         service = self._services.get(key)
-        if service is None:
+        if service is None or not _is_ours(service):
             return NOTHING
         slices = self._slices_of[key]
         return service_rules(service, slices, self._place, self._pods, self._settings.dns_address)

@@ -355,6 +355,16 @@ class ContainerStatusRequest(Message, frozen=True):
     verbose: Annotated[bool, 2] = False
 
 
+class LinuxContainerUser(Message, frozen=True):
+    uid: Annotated[int, 1] = 0
+    gid: Annotated[int, 2] = 0
+    supplemental_groups: Annotated[list[int], 3] = []
+
+
+class ContainerUser(Message, frozen=True):
+    linux: Annotated[LinuxContainerUser | None, 1] = None
+
+
 class ContainerStatus(Message, frozen=True):
     """Times in nanoseconds since the epoch."""
 
@@ -372,6 +382,7 @@ class ContainerStatus(Message, frozen=True):
     labels: Annotated[dict[str, str], 12] = {}
     annotations: Annotated[dict[str, str], 13] = {}
     log_path: Annotated[str, 15] = ""
+    user: Annotated[ContainerUser, 18] = ContainerUser()
 
 
 class ContainerStatusResponse(Message, frozen=True):

@@ -19,6 +19,7 @@ from fairlead.agent.runtimes.base import (
     ContainerSpec,
     ContainerStatus,
     HandlerFeatures,
+    RunsAs,
     SandboxSpec,
     Security,
     State,
@@ -236,7 +237,7 @@ class _Info(msgspec.Struct, rename="camel"):
 
 def status_of(answer: cri.ContainerStatusResponse) -> ContainerStatus:
     """What nobody knows the state of has ended."""
-    found, said, info = answer.status, answer.status.annotations, _info(answer)
+    found, said, info, user = answer.status, answer.status.annotations, _info(answer), answer.status.user.linux
     is_start_error, stop_signal = found.reason == START_ERROR, said.get(_STOP_SIGNAL, "")
     started_at, finished_at = max(found.started_at, 0), max(found.finished_at, 0)
     return ContainerStatus(
@@ -261,6 +262,7 @@ def status_of(answer: cri.ContainerStatusResponse) -> ContainerStatus:
         start_error=found.message if is_start_error else "",
         stop_signal=int(stop_signal) if stop_signal.isdecimal() else signal.SIGTERM,
         has_tty=said.get(_TTY) == "true",
+        runs_as=RunsAs(user.uid, user.gid, tuple(user.supplemental_groups)) if user is not None else None,
     )
 
 

@@ -13,7 +13,15 @@ from typing import Final
 
 import msgspec
 
-from fairlead.agent.runtimes.base import AppArmorProfile, ContainerSpec, IdRange, Mount, RuntimeFailure, Security
+from fairlead.agent.runtimes.base import (
+    AppArmorProfile,
+    ContainerSpec,
+    IdRange,
+    Mount,
+    RunsAs,
+    RuntimeFailure,
+    Security,
+)
 from fairlead.agent.runtimes.oci import user_namespace
 from fairlead.agent.runtimes.oci.capabilities import capabilities
 from fairlead.agent.runtimes.oci.devices import machine_devices
@@ -82,6 +90,17 @@ def user_of(spec: ContainerSpec) -> ImageUser:
     return user
 
 
+def groups_of(security: Security, user: ImageUser) -> list[int]:
+    """Besides its first one."""
+    return sorted({*(() if security.has_no_image_groups else user.groups), *security.groups})
+
+
+def runs_as(spec: ContainerSpec) -> RunsAs:
+    user = user_of(spec)
+    others = (group for group in groups_of(spec.security, user) if group != user.gid)
+    return RunsAs(user.uid, user.gid, (user.gid, *others))
+
+
 def variables_of(spec: ContainerSpec, user: ImageUser) -> dict[str, str]:
     """With what every program expects."""
     return {"PATH": DEFAULT_PATH, **({"TERM": "xterm"} if spec.has_tty else {}), "HOME": user.home, **spec.env}
@@ -112,10 +131,9 @@ def resources_of(values: ContainerValues, *, has_devices: bool = False) -> Obj:
 def _process(spec: ContainerSpec, user: ImageUser, least_oom_score_adj: int) -> Obj:
     held, security = capabilities(spec.security), spec.security
     of_user = held if user.uid == 0 else []
-    groups = sorted({*(() if security.has_no_image_groups else user.groups), *security.groups})
     return {
         "terminal": spec.has_tty,
-        "user": {"uid": user.uid, "gid": user.gid, "additionalGids": groups},
+        "user": {"uid": user.uid, "gid": user.gid, "additionalGids": groups_of(security, user)},
         "args": list(spec.argv),
         "env": [f"{name}={value}" for name, value in variables_of(spec, user).items()],
         "cwd": spec.working_dir,

@@ -8,7 +8,15 @@ from typing import TypeVar
 
 import msgspec
 
-from fairlead.agent.runtimes.base import ContainerSpec, ContainerStatus, IdRange, Sandbox, SandboxSpec, State
+from fairlead.agent.runtimes.base import (
+    ContainerSpec,
+    ContainerStatus,
+    IdRange,
+    RunsAs,
+    Sandbox,
+    SandboxSpec,
+    State,
+)
 from fairlead.agent.runtimes.oci.layout import ContainerFiles, Layout, SandboxFiles
 from fairlead.node.containers import LOST, SIGKILLED
 
@@ -59,11 +67,12 @@ class ContainerRecord(msgspec.Struct, frozen=True, kw_only=True):
     start_error: str = ""
     #: Its processes do not end with its first.
     shares_processes: bool = False
+    runs_as: RunsAs | None = None
     #: When the machine went down under it; nobody saw how it ended.
     lost_at: float = 0.0
 
     @classmethod
-    def of(cls, spec: ContainerSpec, now: float, *, shares_processes: bool) -> ContainerRecord:
+    def of(cls, spec: ContainerSpec, now: float, runs_as: RunsAs | None, *, shares_processes: bool) -> ContainerRecord:
         return cls(
             id=spec.id,
             pod_uid=spec.pod_uid,
@@ -74,6 +83,7 @@ class ContainerRecord(msgspec.Struct, frozen=True, kw_only=True):
             log=str(spec.log),
             stop_signal=spec.stop_signal,
             has_tty=spec.has_tty,
+            runs_as=runs_as,
             created_at=now,
             shares_processes=shares_processes,
         )
@@ -101,6 +111,7 @@ class ContainerRecord(msgspec.Struct, frozen=True, kw_only=True):
             start_error=self.start_error,
             stop_signal=self.stop_signal,
             has_tty=self.has_tty,
+            runs_as=self.runs_as,
         )
 
 

@@ -37,6 +37,7 @@ from fairlead.agent.runtimes.finishing import to_its_end
 from fairlead.agent.runtimes.first_processes import FirstProcesses
 from fairlead.agent.runtimes.oci import records, user_namespace
 from fairlead.agent.runtimes.oci.commands import run_in
+from fairlead.agent.runtimes.oci.config import runs_as
 from fairlead.agent.runtimes.oci.layout import ContainerFiles, Layout, SandboxFiles
 from fairlead.agent.runtimes.oci.maker import Maker
 from fairlead.agent.runtimes.oci.records import ContainerRecord, keep, keeper_of, recall
@@ -167,7 +168,8 @@ class OciRuntime:
     ) -> str:
         with self._processes(spec, sandbox_files) as processes:
             await asyncio.to_thread(self._write_bundle, spec, files, sandbox_files, cgroup, processes)
-            record = ContainerRecord.of(spec, now(), shares_processes=spec.host_pid or processes is not None)
+            who = await asyncio.to_thread(runs_as, spec) if self.has_users else None
+            record = ContainerRecord.of(spec, now(), who, shares_processes=spec.host_pid or processes is not None)
             try:
                 pid = await self._maker_of(spec.pod_uid).create(spec, files)
             except CannotStart as error:
