@@ -245,7 +245,6 @@ class PodStatus(View):
     pod_ip: str = msgspec.field(default="", name="podIP")
     pod_ips: tuple[PodIP, ...] = msgspec.field(default=(), name="podIPs")
     raw_resources: msgspec.Raw = msgspec.field(default=ABSENT, name="resources")
-    observed_generation: int = 0
 
 
 class Pod(Object):

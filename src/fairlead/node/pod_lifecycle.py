@@ -300,7 +300,7 @@ class PodRun:
             if self._resize is not None:
                 containers.resize_conditions = self._resize.conditions()
         wants = not self._is_over and wants_resize(containers)
-        self._has_changed |= sync.has_changed or self._is_ending or _is_of_older_spec(pod)
+        self._has_changed |= sync.has_changed or self._is_ending
         if not self._has_changed and (pod.spec.raw_readiness_gates or now < self.corrects_until):
             self._has_changed = is_readiness_outdated(pod, containers)
         if not self._has_changed:
@@ -315,7 +315,7 @@ class PodRun:
 
     def _taken(self, pod: Pod, addresses: PodAddresses, now: float) -> PodStep:
         """Show once that the node has it, where nobody can say how long it will take to start."""
-        if pod.status.start_time is not None and not self._has_changed and not _is_of_older_spec(pod):
+        if pod.status.start_time is not None and not self._has_changed:
             return PodStep()
         containers = self._containers(pod)
         return PodStep(self._status(pod, containers, phase(pod, containers), addresses, now))
@@ -536,11 +536,6 @@ class PodRun:
         for (_, record, _), exit_ in zip(running, exits, strict=True):
             record.end(exit_.code, now, exit_.reason, exit_.message)
         return True
-
-
-def _is_of_older_spec(pod: Pod) -> bool:
-    """Whether the status was written before the spec changed: which generation a kubelet has seen is part of it."""
-    return 0 < pod.status.observed_generation < pod.metadata.generation
 
 
 def _moved(at: float | None, seconds: float) -> float | None:
