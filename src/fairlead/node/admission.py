@@ -40,8 +40,10 @@ class Refusal(msgspec.Struct, frozen=True):
     reason: str
     message: str
 
-    def status(self) -> Obj:
-        return {"phase": "Failed", "reason": self.reason, "message": f"Pod was rejected: {self.message}"}
+    def status(self, generation: int = 0) -> Obj:
+        """What is written of the pod, of which the node has seen that generation, if it has one."""
+        said: Obj = {"phase": "Failed", "reason": self.reason, "message": f"Pod was rejected: {self.message}"}
+        return said | {"observedGeneration": generation} if generation else said
 
 
 class NodeAdmission(msgspec.Struct, frozen=True):

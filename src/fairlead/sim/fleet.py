@@ -341,7 +341,7 @@ class Fleet:
             return self._waits_for_room(pod)
         evidence = self.machines.pressure(pod.spec.node_name) if refusal.reason == EVICTED else {}
         self._events.of_pod(pod, WARNING, refusal.reason, refusal.message, evidence)
-        await self._report(pod, run, refusal.status() | {"startTime": timestamp()})
+        await self._report(pod, run, refusal.status(pod.metadata.generation) | {"startTime": timestamp()})
         return True
 
     def _others(self, pod: Pod, allocation: NodeAllocation) -> list[Pod]:

@@ -242,7 +242,7 @@ class PodWorker:
         if (refusal := admission.refusal) is not None:
             self._place.events.tell(pod, [Note(WARNING, refusal.reason, refusal.message)])
             self._place.metrics.refused(refusal.reason)
-            await self._report(pod, run, real, refusal.status() | {"startTime": timestamp()})
+            await self._report(pod, run, real, refusal.status(pod.metadata.generation) | {"startTime": timestamp()})
             return True
         if admission.preempted:
             self._preempt(admission.preempted)
