@@ -68,6 +68,10 @@ def test_a_node_says_which_generation_of_a_pod_it_has_seen() -> None:
         for seconds in range(4999, 4000, -1):
             await api.patch(PODS, "a", "default", {"spec": {"activeDeadlineSeconds": seconds}})
         assert await seen() == (1000, 1000, {1000})
+        await api.create(PODS, pod("refused", nodeName="node-1", os={"name": "windows"}), "default")
+        await asyncio.sleep(1)
+        refused = (await api.get(PODS, "refused", "default")).obj()["status"]
+        assert (refused["reason"], refused["observedGeneration"]) == ("PodOSNotSupported", 1)
 
     simulated(1, check)
 
