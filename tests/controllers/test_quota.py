@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -15,6 +17,7 @@ from fairlead.controllers.base import World
 from fairlead.controllers.quota import TURN_OBJECTS, ResourceQuotas
 from tests.controllers.cluster import Cluster, run
 from tests.played import played
+from tests.work import calls
 
 
 def pod(name: str, cpu: str = "100m", **spec: Any) -> Obj:
@@ -169,3 +172,25 @@ def test_a_recount_of_thousands_of_objects_or_names_gives_way() -> None:
         outcome = pods if isinstance(action, ListAll) else None
     assert action.patch["status"]["used"]["requests.cpu"] == "150"
     assert ways == 4
+
+
+def recount(pods: int, **spec: Any) -> Iterator[int]:
+    """The turns of a recount: how many functions each of them calls."""
+    listed = [encoded(pod(f"p{number}")) for number in range(pods)]
+    quota = {"metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": {"pods": "1"}} | spec}
+    found = encoded(quota).view(ResourceQuota)
+    actions = ResourceQuotas().reconcile(found, cast(World, SimpleNamespace(now=0.0, of=lambda kind: ())))
+    outcome: list[Any] = [None]
+    while not isinstance(outcome[-1], Patch):
+        answer = listed if isinstance(outcome[-1], ListAll) else None
+        yield calls(partial(lambda answer: outcome.append(actions.send(answer)), answer))
+
+
+def test_a_scope_that_is_named_again_and_again_is_looked_at_once() -> None:
+    assert sum(recount(50, scopes=["NotTerminating"] * 1000)) < 1.2 * sum(recount(50, scopes=["NotTerminating"])) + 500
+
+
+def test_a_recount_by_thousands_of_conditions_gives_way_more_often() -> None:
+    conditions = [{"scopeName": "PriorityClass", "operator": "NotIn", "values": [f"v{n}"]} for n in range(2000)]
+    turns = list(recount(50, scopeSelector={"matchExpressions": conditions}))
+    assert max(turns) < sum(turns) / 5

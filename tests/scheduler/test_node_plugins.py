@@ -15,6 +15,7 @@ from fairlead.scheduler.configuration import load
 from fairlead.scheduler.framework import ClusterEvent, EventKind
 from fairlead.scheduler.plugins.node.volumes import VolumeBinding
 from tests.scheduler.scheduler_world import Cluster, node, node_obj, pod
+from tests.work import growth
 
 HOST = "kubernetes.io/hostname"
 MIB = 1024 * 1024
@@ -312,3 +313,11 @@ def test_image_counts_by_size_and_spread() -> None:
 
 def required(terms: list[Any]) -> dict[str, Any]:
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+
+
+def test_of_thousands_of_labels_that_no_node_has_the_first_decides() -> None:
+    def asked(size: int) -> None:
+        selector = {f"label-{number}": "x" for number in range(size)}
+        assert Cluster(node()).feasible(pod(nodeSelector=selector)) == (set() if size else {"n1"})
+
+    assert growth(asked, 300) < 1.5

@@ -36,9 +36,9 @@ class QuotaSpec(View):
 
     @property
     def selectors(self) -> tuple[ScopeCondition, ...]:
-        """All conditions; an object must meet every one to be counted."""
+        """All conditions, each once; an object must meet every one to be counted."""
         expressions = self.scope_selector.match_expressions if self.scope_selector else ()
-        return (*(ScopeCondition(scope_name=scope) for scope in self.scopes), *expressions)
+        return tuple(dict.fromkeys((*(ScopeCondition(scope_name=scope) for scope in self.scopes), *expressions)))
 
 
 class QuotaStatus(View):

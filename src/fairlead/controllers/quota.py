@@ -21,7 +21,7 @@ from fairlead.api.objects import Obj, metadata
 from fairlead.api.podresources import Amounts
 from fairlead.api.pods import ContainerStatus, Pod
 from fairlead.api.quantity import ZERO, Quantity
-from fairlead.api.quota import added, counted_on, is_alive, limited, texts, usage
+from fairlead.api.quota import counted_on, is_alive, limited, texts, usage
 from fairlead.api.quota_scopes import (
     CLAIMS,
     DEVICE_CLAIMS,
@@ -30,6 +30,7 @@ from fairlead.api.quota_scopes import (
     QuotaSpec,
     QuotaStatus,
     ResourceQuota,
+    ScopeCondition,
     in_scope,
 )
 from fairlead.api.resources import Resource
@@ -44,6 +45,8 @@ RESYNC_SECONDS: Final = 300.0
 
 #: So many objects are looked at in one turn, or names in each half of a recount.
 TURN_OBJECTS: Final = 500
+#: To look at an object by so many conditions takes about as long as to look at it at all.
+_FEW_CONDITIONS: Final = 20
 
 #: Kinds whose objects count for more than one each.
 _MEASURED: Final = frozenset({PODS, SERVICES, CLAIMS, DEVICE_CLAIMS})
@@ -144,6 +147,8 @@ def _total(obj: ResourceQuota, count: _Count, world: World) -> Generator[Action,
             names_on.setdefault(on, []).append(name)
     known = count.known if count.spec == obj.spec else {}
     count.spec, count.known = obj.spec, {}
+    selectors = obj.spec.selectors
+    turn_objects = max(1, TURN_OBJECTS // (1 + len(selectors) // _FEW_CONDITIONS))
     used: Amounts = {}
     for resource, names in names_on.items():
         used |= dict.fromkeys(names, ZERO)
@@ -151,25 +156,31 @@ def _total(obj: ResourceQuota, count: _Count, world: World) -> Generator[Action,
         if resource in _MEASURED:
             wanted = frozenset(names)
             for number, item in enumerate(items, 1):
-                if number % TURN_OBJECTS == 0:
+                if number % turn_objects == 0:
                     yield GiveWay()
                 amounts = known.get(item.raw)
                 if amounts is None:
-                    amounts = _measured(obj, resource, wanted, item, count, world.now)
+                    amounts = _measured(selectors, resource, wanted, item, count, world.now)
                 else:
                     count.known[item.raw] = amounts
-                used = added(used, amounts)
+                for name, amount in amounts.items():
+                    used[name] = used[name] + amount
         elif not obj.spec.selectors:
             used |= dict.fromkeys(names, Quantity.of_units(len(items)))
     return used
 
 
 def _measured(
-    quota: ResourceQuota, resource: str, names: Container[str], item: Encoded, count: _Count, now: float
+    selectors: Iterable[ScopeCondition],
+    resource: str,
+    names: Container[str],
+    item: Encoded,
+    count: _Count,
+    now: float,
 ) -> Amounts:
     obj = item.obj()
     amounts: Amounts = {}
-    if in_scope(quota.spec.selectors, resource, obj):
+    if in_scope(selectors, resource, obj):
         amounts = limited(usage(resource, obj, now), names)
     if resource == PODS and is_alive(obj, now) and (ends_at := _ends_at(obj)) is not None:
         count.due = min(count.due, ends_at)  # and until then it is measured each time

@@ -7,7 +7,7 @@ does one that makes no sense (component-helpers/scheduling/corev1/nodeaffinity).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Self
 
 import numpy as np
@@ -142,12 +142,20 @@ def eligible_rows(requirements: PodRequirements, snapshot: Snapshot, rows: Rows)
 
 
 def _matching(requirements: PodRequirements, snapshot: Snapshot, rows: Rows) -> Mask:
-    mask = np.ones(len(rows), dtype=np.bool_)
-    for key, value in requirements.node_selector.items():
-        mask &= has_label(snapshot, rows, key, (value,))
+    mask = _labelled(requirements.node_selector, snapshot, rows)
     terms = required_terms(requirements.node_affinity)
     if terms is not None:
         mask &= any_term(terms, snapshot, rows)
+    return mask
+
+
+def _labelled(wanted: Mapping[str, str], snapshot: Snapshot, rows: Rows) -> Mask:
+    """Which rows have all these labels, of which there may be tens of thousands: the first that nobody has decides."""
+    mask = np.ones(len(rows), dtype=np.bool_)
+    for key, value in wanted.items():
+        mask &= has_label(snapshot, rows, key, (value,))
+        if not mask.any():
+            break
     return mask
 
 
@@ -175,9 +183,7 @@ def _term_mask(term: NodeSelectorTerm, snapshot: Snapshot, rows: Rows) -> Mask:
 
 def selected_rows(selector: LabelSelector, snapshot: Snapshot, rows: Rows) -> Mask:
     """Which rows have labels that the selector means."""
-    mask = np.ones(len(rows), dtype=np.bool_)
-    for key, value in selector.match_labels.items():
-        mask &= has_label(snapshot, rows, key, (value,))
+    mask = _labelled(selector.match_labels, snapshot, rows)
     for requirement in selector.match_expressions:
         if requirement.operator in ("In", "NotIn"):
             is_met = has_label(snapshot, rows, requirement.key, requirement.values or ())
