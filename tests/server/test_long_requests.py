@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 from typing import Any
 
 import pytest
@@ -34,6 +35,13 @@ class Client:
 
     def __init__(self, application: Application) -> None:
         self._application = application
+
+    async def define(self, definition: Obj) -> None:
+        """Return when the kind is served."""
+        await self.ask("POST", DEFINITIONS, encoded(definition))
+        async with asyncio.timeout(30):
+            while (await self.ask("GET", THINGS))[0] != HTTPStatus.OK:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
 
     async def ask(
         self, method: str, path: str, body: bytes = b"", kind: str = "application/json", accept: str = "*/*"
@@ -156,8 +164,7 @@ async def a_small_pod_with_many_defaults(client: Client) -> tuple[int, int]:
 
 
 async def a_custom_resource(client: Client) -> tuple[int, int]:
-    await client.ask("POST", DEFINITIONS, encoded(definition()))
-    await asyncio.sleep(0.5)
+    await client.define(definition())
     spec = [{"a": number} for number in range(SIZE)]
     thing = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t"}, "spec": spec}
     return await client.ask("POST", THINGS, encoded(thing))
@@ -166,8 +173,7 @@ async def a_custom_resource(client: Client) -> tuple[int, int]:
 async def a_small_object_of_a_large_kind(client: Client) -> tuple[int, int]:
     branches = [{"required": [f"a{number}"]} for number in range(SIZE // 4)]
     spec = {"type": "object", "x-kubernetes-preserve-unknown-fields": True, "anyOf": branches}
-    await client.ask("POST", DEFINITIONS, encoded(definition(spec)))
-    await asyncio.sleep(0.5)
+    await client.define(definition(spec))
     last = {f"a{SIZE // 4 - 1}": 1}
     thing = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t"}, "spec": last}
     return await client.ask("POST", THINGS, encoded(thing))
@@ -180,7 +186,6 @@ async def what_a_user_of_many_rules_may_do(client: Client) -> tuple[int, int]:
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "r"}
     binding = {"metadata": {"name": "r"}, "roleRef": reference, "subjects": [{"kind": "Group", "name": MASTERS}]}
     await client.ask("POST", roles.replace("roles", "rolebindings"), encoded(binding))
-    await asyncio.sleep(0.5)
     review = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
     return await client.ask("POST", review, encoded({"spec": {"namespace": "default"}}))
 
