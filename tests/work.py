@@ -15,7 +15,6 @@ def calls(action: Callable[[], object]) -> int:
         nonlocal count
         count += event in ("call", "c_call")
 
-    gc.collect()
     gc.disable()  # what others left to be collected would count here
     sys.setprofile(profile)
     try:

@@ -18,6 +18,7 @@ from fairlead.agent.pods import log_rotation
 from fairlead.agent.pods.log_rotation import LogRotation
 from fairlead.agent.pods.probe_metrics import ProbeAnswers
 from fairlead.agent.pods.probing import Probes
+from fairlead.agent.pods.requests_to_pods import Answer
 from fairlead.agent.runtimes.base import State
 from fairlead.api.objects import Obj
 from fairlead.api.users import node_user
@@ -31,9 +32,9 @@ HOUR = 3600.0
 
 
 class _Well:
-    async def ask(self, action: Obj, seconds: float) -> str:
+    async def ask(self, action: Obj, seconds: float) -> Answer:
         """Without a failure."""
-        return ""
+        return Answer()
 
 
 def test_it_is_noticed_once_and_by_how_much() -> None:
