@@ -48,15 +48,20 @@ async def _all_began(said: Path) -> None:
             await asyncio.sleep(0.05)
 
 
-@in_loop
-async def test_sidecars_end_after_the_others_and_the_last_one_first(tmp_path: Path) -> None:
-    async with real_node(tmp_path) as node:
-        main = _says("main", FOREVER, on_term="sleep 1; say gone; exit 0")
-        await node.create(_pod(tmp_path / "said", main, terminationGracePeriodSeconds=20))
-        await _all_began(tmp_path / "said")
+async def _words_of_one_deleted(folder: Path, *, on_term: str, grace: int) -> list[str]:
+    """What the containers say whose main one does that when it is told to stop."""
+    said = folder / "said"
+    async with real_node(folder) as node:
+        await node.create(_pod(said, _says("main", FOREVER, on_term), terminationGracePeriodSeconds=grace))
+        await _all_began(said)
         await node.delete("web")
         await node.gone("web")
-    words = _words(tmp_path / "said")
+    return _words(said)
+
+
+@in_loop
+async def test_sidecars_end_after_the_others_and_the_last_one_first(tmp_path: Path) -> None:
+    words = await _words_of_one_deleted(tmp_path, on_term="sleep 1; say gone; exit 0", grace=20)
     hooks = [word for word in words if word.endswith("hook")]
     assert sorted(hooks) == ["first hook", "second hook", "third hook"]
     assert max(map(words.index, hooks)) < words.index("main gone")  # hooks wait for nobody
@@ -77,11 +82,5 @@ async def test_sidecars_of_a_pod_that_is_done_end_in_the_same_order_and_stay_so(
 
 @in_loop
 async def test_a_sidecar_whose_turn_does_not_come_is_told_to_stop_when_its_time_is_over(tmp_path: Path) -> None:
-    async with real_node(tmp_path) as node:
-        main = _says("main", FOREVER, on_term="sleep 1000")
-        await node.create(_pod(tmp_path / "said", main, terminationGracePeriodSeconds=1))
-        await _all_began(tmp_path / "said")
-        await node.delete("web")
-        await node.gone("web")
-    words = _words(tmp_path / "said")
+    words = await _words_of_one_deleted(tmp_path, on_term="sleep 1000", grace=1)
     assert {"first ended", "second ended", "third ended"} <= set(words)

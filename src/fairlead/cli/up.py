@@ -343,7 +343,7 @@ async def _dashboard(settings: Settings, running: Cluster, port: int | None) -> 
             await asyncio.gather(showing, return_exceptions=True)
 
 
-def _hearers(settings: Settings) -> str:
+def _who_is_heard(settings: Settings) -> str:
     if settings.pod_network is None:
         return "only this machine, only with that kubeconfig"
     return "only this machine, with that kubeconfig, and its pods, with their tokens"
@@ -361,7 +361,7 @@ def _greet(settings: Settings, running: Cluster, greeting: _Greeting, node: str,
         f"  data       {where}",
         *(f"  import     {line}" for line in greeting.imports),
         f"  kubeconfig {config}      export KUBECONFIG={quote(str(config.absolute())) if config else ''}",
-        f"  api        {running.address}      {_hearers(settings)}",
+        f"  api        {running.address}      {_who_is_heard(settings)}",
     ]
     if running.http_address:
         lines.append(

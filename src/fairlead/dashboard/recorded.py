@@ -20,7 +20,7 @@ from fairlead.study.asking import NotInRun, story
 from fairlead.study.comparison import in_words
 from fairlead.study.outcome import Outcome
 from fairlead.study.records import Run
-from fairlead.study.tables import beside_pods
+from fairlead.study.tables import findings
 from fairlead.wording import counted
 
 #: Of so many pods the histories are shown; a browser would not become fluid with more.
@@ -129,5 +129,5 @@ def _chart(outcome: Outcome, before: Outcome) -> Chart:
         outcome.ended,
         {name: list(parts) for name, parts in lines.items()},
         [(step.at, step.text) for step in outcome.steps],
-        beside_pods(before, outcome),
+        findings(before, outcome),
     )

@@ -509,13 +509,13 @@ class PodRun:
             exits[container.name] = told
             return told
 
-        sidecars = [container for container, _, _ in running if has_hook and is_sidecar(container)]
+        sidecars = {container.name: container for container, _, _ in running if has_hook and is_sidecar(container)}
         main = {container.name for container in pod.spec.containers}
         for container, _, is_init in running:
-            if container not in sidecars:
+            if container.name not in sidecars:
                 ends_at = stop(container, is_init=is_init).at
                 turn = max(turn, ends_at) if container.name in main else turn
-        for container in reversed(sidecars):
+        for container in reversed(sidecars.values()):
             turn = max(turn, stop(container, is_init=True, turn=turn).at)
         return [exits[container.name] for container, _, _ in running]
 

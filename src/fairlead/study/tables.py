@@ -63,7 +63,7 @@ def comparison_text(run: Run, kept_as: str = "") -> str:
     return "\n".join(lines).rstrip()
 
 
-def beside_pods(before: Outcome, variant: Outcome) -> list[list[str]]:
+def findings(before: Outcome, variant: Outcome) -> list[list[str]]:
     """What else is told of a variant than its pods, which are there for all to see: sections, each with its title
     first.
     """

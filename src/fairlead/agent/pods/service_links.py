@@ -15,7 +15,7 @@ from fairlead.api.services import Service
 
 #: Everybody is told where the API server is.
 _API_SERVER = ("default", "kubernetes")
-HTTPS_PORT: Final = 443
+_HTTPS_PORT: Final = 443
 
 
 def service_variables(services: Iterable[Service], namespace: str, *, has_links: bool) -> dict[str, str]:
@@ -32,7 +32,7 @@ def service_variables(services: Iterable[Service], namespace: str, *, has_links:
 def with_api_server_at(services: Iterable[Service], url: str) -> Iterator[Service]:
     """The same, but the API server is where that says, for pods that no service leads to it."""
     parts = urlsplit(url)
-    host, port = parts.hostname or "", parts.port or HTTPS_PORT
+    host, port = parts.hostname or "", parts.port or _HTTPS_PORT
     for service in services:
         if _is_api_server(service):
             ports = tuple(replace(each, port=port) for each in service.spec.ports)
