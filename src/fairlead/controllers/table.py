@@ -31,6 +31,7 @@ from fairlead.controllers.persistentvolume import ClaimBinder, ClaimExpander, Vo
 from fairlead.controllers.podgc import PodGarbage
 from fairlead.controllers.quota import ResourceQuotas
 from fairlead.controllers.replication import ReplicaSets, ReplicationControllers
+from fairlead.controllers.resourceclaims import PodResourceClaims, ResourceClaims
 from fairlead.controllers.runner import Runner
 from fairlead.controllers.serviceaccount import DefaultServiceAccounts, TokenSecrets
 from fairlead.controllers.servicecidrs import ServiceCIDRs
@@ -53,6 +54,8 @@ CONTROLLERS: tuple[Callable[[], Controller[Any]], ...] = (
     ClaimProtection,
     VolumeProtection,
     AttributesClassProtection,
+    PodResourceClaims,
+    ResourceClaims,
     Jobs,
     OrphanedJobPods,
     FinishedJobs,
