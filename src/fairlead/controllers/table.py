@@ -18,6 +18,7 @@ from fairlead.controllers.certificates.cleaner import OldRequests
 from fairlead.controllers.cronjob import CronJobs
 from fairlead.controllers.daemonset import DaemonSets
 from fairlead.controllers.deployment import Deployments
+from fairlead.controllers.devicetaints import DeviceTaintEviction
 from fairlead.controllers.disruption import DisruptionBudgets, StaleDisruptions
 from fairlead.controllers.endpoints import MirroredSlices, ServiceEndpoints, ServiceSlices
 from fairlead.controllers.garbage import GarbageCollector
@@ -62,6 +63,7 @@ CONTROLLERS: tuple[Callable[[], Controller[Any]], ...] = (
     CronJobs,
     NodeLifecycle,
     TaintEviction,
+    DeviceTaintEviction,
     PodGarbage,
     ServiceEndpoints,
     ServiceSlices,
