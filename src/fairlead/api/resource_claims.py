@@ -83,11 +83,17 @@ def claim_keys(pod: Pod) -> Iterator[str]:
             yield f"{pod.metadata.namespace}/{name}"
 
 
+def extended_claim_name(pod: Pod) -> str:
+    """The claim that the scheduler has made for the extended resources of a pod; "" if there is none."""
+    raw = pod.status.raw_extended_resource_claim_status
+    return _extended(raw).resource_claim_name if raw else ""
+
+
 def all_claim_keys(pod: Pod) -> Iterator[str]:
     """The same with the claim of its extended resources."""
     yield from claim_keys(pod)
-    if raw := pod.status.raw_extended_resource_claim_status:
-        yield f"{pod.metadata.namespace}/{_extended(raw).resource_claim_name}"
+    if name := extended_claim_name(pod):
+        yield f"{pod.metadata.namespace}/{name}"
 
 
 class Consumer(WrittenView):
