@@ -131,6 +131,7 @@ class PodSpec(View):
     raw_node_selector: msgspec.Raw = msgspec.field(default=ABSENT, name="nodeSelector")
     raw_os: msgspec.Raw = msgspec.field(default=ABSENT, name="os")
     raw_readiness_gates: msgspec.Raw = msgspec.field(default=ABSENT, name="readinessGates")
+    raw_resource_claims: msgspec.Raw = msgspec.field(default=ABSENT, name="resourceClaims")
 
     @property
     def affinity(self) -> Affinity | None:
@@ -245,6 +246,8 @@ class PodStatus(View):
     pod_ip: str = msgspec.field(default="", name="podIP")
     pod_ips: tuple[PodIP, ...] = msgspec.field(default=(), name="podIPs")
     raw_resources: msgspec.Raw = msgspec.field(default=ABSENT, name="resources")
+    raw_resource_claim_statuses: msgspec.Raw = msgspec.field(default=ABSENT, name="resourceClaimStatuses")
+    raw_extended_resource_claim_status: msgspec.Raw = msgspec.field(default=ABSENT, name="extendedResourceClaimStatus")
 
 
 class Pod(Object):

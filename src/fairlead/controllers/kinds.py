@@ -16,6 +16,7 @@ from fairlead.api.namespaces import Namespace
 from fairlead.api.nodes import Node
 from fairlead.api.pods import Pod
 from fairlead.api.quota_scopes import ResourceQuota
+from fairlead.api.resource_claims import ClaimTemplate, ResourceClaim, ResourceSlice
 from fairlead.api.roles import ClusterRole
 from fairlead.api.secrets import Secret
 from fairlead.api.service_networks import IPAddress, ServiceCIDR
@@ -52,7 +53,10 @@ PODS: Final = Kind(builtin.PODS, Pod)
 POD_DISRUPTION_BUDGETS: Final = Kind(builtin.POD_DISRUPTION_BUDGETS, PodDisruptionBudget)
 REPLICA_SETS: Final = Kind(builtin.REPLICA_SETS, ReplicaSet)
 REPLICATION_CONTROLLERS: Final = Kind(builtin.REPLICATION_CONTROLLERS, ReplicationController)
+RESOURCE_CLAIM_TEMPLATES: Final = Kind(builtin.RESOURCE_CLAIM_TEMPLATES, ClaimTemplate)
+RESOURCE_CLAIMS: Final = Kind(builtin.RESOURCE_CLAIMS, ResourceClaim)
 RESOURCE_QUOTAS: Final = Kind(builtin.RESOURCE_QUOTAS, ResourceQuota)
+RESOURCE_SLICES: Final = Kind(builtin.RESOURCE_SLICES, ResourceSlice)
 SECRETS: Final = Kind(builtin.SECRETS, Secret)
 SERVICE_CIDRS: Final = Kind(builtin.SERVICE_CIDRS, ServiceCIDR)
 SERVICE_ACCOUNTS: Final = Kind(builtin.SERVICE_ACCOUNTS, Object)

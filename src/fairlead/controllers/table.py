@@ -18,6 +18,7 @@ from fairlead.controllers.certificates.cleaner import OldRequests
 from fairlead.controllers.cronjob import CronJobs
 from fairlead.controllers.daemonset import DaemonSets
 from fairlead.controllers.deployment import Deployments
+from fairlead.controllers.devicetaints import DeviceTaintEviction
 from fairlead.controllers.disruption import DisruptionBudgets, StaleDisruptions
 from fairlead.controllers.endpoints import MirroredSlices, ServiceEndpoints, ServiceSlices
 from fairlead.controllers.garbage import GarbageCollector
@@ -31,6 +32,7 @@ from fairlead.controllers.persistentvolume import ClaimBinder, ClaimExpander, Vo
 from fairlead.controllers.podgc import PodGarbage
 from fairlead.controllers.quota import ResourceQuotas
 from fairlead.controllers.replication import ReplicaSets, ReplicationControllers
+from fairlead.controllers.resourceclaims import PodResourceClaims, ResourceClaims
 from fairlead.controllers.runner import Runner
 from fairlead.controllers.serviceaccount import DefaultServiceAccounts, TokenSecrets
 from fairlead.controllers.servicecidrs import ServiceCIDRs
@@ -53,12 +55,15 @@ CONTROLLERS: tuple[Callable[[], Controller[Any]], ...] = (
     ClaimProtection,
     VolumeProtection,
     AttributesClassProtection,
+    PodResourceClaims,
+    ResourceClaims,
     Jobs,
     OrphanedJobPods,
     FinishedJobs,
     CronJobs,
     NodeLifecycle,
     TaintEviction,
+    DeviceTaintEviction,
     PodGarbage,
     ServiceEndpoints,
     ServiceSlices,

@@ -20,7 +20,8 @@ from fairlead.controllers.pods import pods_on
 from fairlead.runtime.clock import timestamp
 from fairlead.runtime.metrics import COUNTER, Computed, Histogram
 
-_SECONDS: Final = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0, 120.0, 180.0, 240.0)
+#: The buckets of how late pods go.
+DELETION_SECONDS: Final = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0, 120.0, 180.0, 240.0)
 
 
 def _evicting(node: Node | None) -> list[Taint]:
@@ -58,7 +59,7 @@ class TaintEviction(Controller[Pod]):
         self._deletions = Histogram(
             "taint_eviction_controller_pod_deletion_duration_seconds",
             "[ALPHA] How long pods stayed after they had to go.",
-            _SECONDS,
+            DELETION_SECONDS,
         )
         self.families = (
             self._deletions,
