@@ -268,7 +268,7 @@ def test_nothing_said_is_the_default_profile() -> None:
     found = load().profiles[0]
     assert found.name == "default-scheduler"
     assert [plugin.name for plugin in found.post_filters] == ["DynamicResources", "DefaultPreemption"]
-    assert [plugin.name for plugin in found.pre_binders] == ["VolumeBinding"]
+    assert [plugin.name for plugin in found.pre_binders] == ["VolumeBinding", "DynamicResources"]
     assert [plugin.name for plugin in found.binders] == ["DefaultBinder"]
     weights = {name: weight for name, weight in scoring(found).items() if weight != 1}
     assert weights == {"TaintToleration": 3, "NodeAffinity": 2, SPREAD: 2, AFFINITY: 2}

@@ -16,6 +16,7 @@ from fairlead.scheduler.configuration import load
 from fairlead.scheduler.framework import Plugin
 from fairlead.scheduler.profile import Profile, Weighted
 from fairlead.scheduler.queue import SchedulingQueue
+from fairlead.scheduler.snapshot import Snapshot
 from tests.scheduler.scheduler_world import Cluster, node, pod
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "scheduler-plugin"
@@ -81,7 +82,7 @@ class ShortestFirst(Plugin):
 
 def test_a_plugin_may_order_the_queue() -> None:
     profile = Profile((Weighted(ShortestFirst()),))
-    queue = SchedulingQueue(profile.events)
+    queue = SchedulingQueue(Snapshot(), profile.events)
     for name, more in (("large", {"cpu": "1", "memory": "1Gi"}), ("small", {"cpu": "1"})):
         newcomer = pod(name, **more)
         queue.add(newcomer, Cluster().request(newcomer), profile, now=100.0)

@@ -18,6 +18,7 @@ from fairlead.scheduler.profile import Weighted
 from fairlead.scheduler.queue import QueuedPod, QueueState, SchedulingQueue
 from fairlead.scheduler.requirements import RequirementsCache, requirements_of
 from fairlead.scheduler.scheduling_request import SchedulingRequest
+from fairlead.scheduler.snapshot import Snapshot
 from tests.scheduler.scheduler_world import node, pod
 
 PROFILE = load().profiles[0]
@@ -32,7 +33,7 @@ class Line:
     """A queue, spoken to by names."""
 
     def __init__(self) -> None:
-        self.queue = SchedulingQueue(PROFILE.events)
+        self.queue = SchedulingQueue(Snapshot(), PROFILE.events)
 
     def add(self, name: str, now: float, **more: Any) -> None:
         newcomer = pod(name, **more)
@@ -216,7 +217,7 @@ def test_pods_with_labels_of_their_own_are_asked_about_once_unless_a_plugin_abou
             return False
 
     profile = replace(PROFILE, plugins=(Weighted(Hinting()),))
-    queue, cache = SchedulingQueue(profile.events), RequirementsCache()
+    queue, cache = SchedulingQueue(Snapshot(), profile.events), RequirementsCache()
     for number in range(100):
         newcomer = pod(f"p-{number}", labels={"job": str(number)})
         request = msgspec.structs.replace(task_of(newcomer), requirements=cache.of(newcomer))

@@ -22,12 +22,13 @@ def test_pods_without_owner_or_node_and_objects_that_come_twice_are_named() -> N
     assert found[2] == ("the node of default/web-5f6d7c8b9-00001 is not in the dump: such pods are lost with it")
 
 
-def test_pods_that_ask_for_devices_are_told_of() -> None:
-    """They are placed wherever there is room, which a real cluster may see otherwise."""
+def test_pods_that_ask_for_devices_of_which_the_dump_says_nothing_are_told_of() -> None:
     claims = [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]
     objects = [node("a"), *deployment("web", ["a"]), *deployment("learn", ["a"], resourceClaims=claims)]
     (found,) = [note for note in notes(objects) if "devices" in note]
-    assert found.startswith("3 objects ask for devices by resourceClaims, which are not allocated")
+    assert found.startswith("3 objects ask for devices by resourceClaims, and the dump has no DeviceClass and no Resour")
+    offered = [{"kind": kind, "metadata": {"name": "d"}} for kind in ("DeviceClass", "ResourceSlice")]
+    assert not [note for note in notes([*objects, *offered]) if "devices" in note]
 
 
 def test_autoscalers_by_metrics_of_others_are_told_of() -> None:

@@ -10,7 +10,7 @@ from typing import Final
 
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj
-from fairlead.cel.environment import Environment, WrongTypeError
+from fairlead.cel.environment import Environment, Program, WrongTypeError
 from fairlead.cel.errors import CompileError, ProgramError
 from fairlead.cel.functions.quantities import QUANTITY
 from fairlead.cel.sizes import Place
@@ -20,7 +20,8 @@ from fairlead.kinds.device_names import DOMAIN_MAX, ID_MAX, MOST_ATTRIBUTES, VAL
 
 _MOST_SELECTORS: Final = 32
 _EXPRESSION_MAX: Final = 10 * 1024
-_COST_MAX: Final = 1_000_000
+#: Also what one evaluation may cost.
+COST_MAX: Final = 1_000_000
 
 _DEVICE: Final = object_of(
     "kubernetes.DRADevice",
@@ -80,9 +81,14 @@ def _expression(selector: Obj) -> str:
     return found
 
 
+def compiled(source: str) -> Program:
+    """The expression, to be asked of the variable `device`. Raises CompileError, WrongTypeError."""
+    return _ENVIRONMENT.compile(source, BOOL)
+
+
 def estimated_cost(source: str) -> int:
-    """What an expression could cost at most for a device; errors of `Environment.compile` say why it is none."""
-    return _ENVIRONMENT.compile(source, BOOL).estimated_cost(_PLACE)
+    """What an expression could cost at most for a device; errors of `compiled` say why it is none."""
+    return compiled(source).estimated_cost(_PLACE)
 
 
 def _validate_expression(source: str, path: str, errors: Errors) -> None:
@@ -90,7 +96,7 @@ def _validate_expression(source: str, path: str, errors: Errors) -> None:
         errors.too_long(path, _EXPRESSION_MAX)
         return
     try:
-        if estimated_cost(source) > _COST_MAX:
+        if estimated_cost(source) > COST_MAX:
             errors.forbidden(path, "too complex, exceeds cost limit")
     except ProgramError as error:
         errors.internal(path, f"{error.step}: {error}")

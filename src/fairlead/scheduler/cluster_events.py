@@ -47,6 +47,8 @@ def own_events(old: Pod, new: Pod, old_requirements: PodRequirements, new_requir
         events |= EventKind.OWN_LABELS
     if is_scaled_down(old_requirements, new_requirements):
         events |= EventKind.OWN_SCALED_DOWN
+    if old.status.resource_claim_statuses != new.status.resource_claim_statuses:
+        events |= EventKind.OWN_DEVICE_CLAIMS
     return events
 
 

@@ -1,4 +1,4 @@
-"""What the scheduler watches beside nodes and pods: namespaces, owners, budgets, volumes.
+"""What the scheduler watches beside nodes and pods: namespaces, owners, budgets, volumes, devices.
 
 Each of these changes what a decision reads; none of them is what a decision is about.
 """
@@ -12,6 +12,7 @@ from fairlead.api import builtin
 from fairlead.api.attachments import CSIDriver, CSINode, CSIStorageCapacity, VolumeAttachment
 from fairlead.api.budgets import PodDisruptionBudget
 from fairlead.api.claims import PersistentVolume, PersistentVolumeClaim, StorageClass
+from fairlead.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from fairlead.api.meta import Object
 from fairlead.api.resources import Resource
 from fairlead.api.services import Service
@@ -41,6 +42,9 @@ class ClusterHandlers:
         self._watch(builtin.PERSISTENT_VOLUME_CLAIMS, PersistentVolumeClaim, self._claim_event)
         self._watch(builtin.PERSISTENT_VOLUMES, PersistentVolume, self._volume_event)
         self._watch(builtin.STORAGE_CLASSES, StorageClass, self._class_event)
+        self._watch(builtin.DEVICE_CLASSES, DeviceClass, self._device_class_event)
+        self._watch(builtin.RESOURCE_SLICES, ResourceSlice, self._slice_event)
+        self._watch(builtin.RESOURCE_CLAIMS, ResourceClaim, self._device_claim_event)
         self._watch(builtin.CSI_NODES, CSINode, self._csi_node_event)
         self._watch(builtin.VOLUME_ATTACHMENTS, VolumeAttachment, self._attachment_event)
         self._watch(builtin.CSI_DRIVERS, CSIDriver, self._driver_event)
@@ -82,6 +86,21 @@ class ClusterHandlers:
         self._snapshot.volumes.set_class(old, new)
         if new is not None and (old is None or old.allowed_topologies != new.allowed_topologies):
             self._model.on_cluster_event(ClusterEvent(EventKind.VOLUMES))
+
+    def _device_class_event(self, old: DeviceClass | None, new: DeviceClass | None) -> None:
+        self._snapshot.device_offers.set_class(old, new)
+        if new is not None:
+            self._model.on_cluster_event(ClusterEvent(EventKind.DEVICES))
+
+    def _slice_event(self, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
+        self._snapshot.device_offers.set_slice(old, new)
+        if new is not None:
+            self._model.on_cluster_event(ClusterEvent(EventKind.DEVICES))
+
+    def _device_claim_event(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        self._snapshot.device_claims.set(old, new)
+        event = ClusterEvent(EventKind.DEVICE_CLAIMS, old_device_claim=old, new_device_claim=new)
+        self._model.on_cluster_event(event)
 
     def _csi_node_event(self, old: CSINode | None, new: CSINode | None) -> None:
         if self._snapshot.attach_limits.set_node(old, new):

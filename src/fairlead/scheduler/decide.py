@@ -17,7 +17,7 @@ from fairlead.scheduler.answers import Answers, best_of
 from fairlead.scheduler.columns import Ints, Mask, Rows
 from fairlead.scheduler.diagnosis import NO_NODES, Diagnosis, add_narrowed, diagnose, refused_outright
 from fairlead.scheduler.dry_run import DryRun
-from fairlead.scheduler.framework import CannotScore, Narrowed, Plugin, Reads, Refusals, Refused
+from fairlead.scheduler.framework import CannotDecide, Narrowed, Plugin, Reads, Refusals, Refused
 from fairlead.scheduler.nominations import Nominations
 from fairlead.scheduler.profile import Profile
 from fairlead.scheduler.requirements import PodRequirements
@@ -52,7 +52,7 @@ class Decider:
         self._answers: LruCache[PodRequirements, Answers] = LruCache(FEWEST_REMEMBERED)
 
     def decide(self, request: SchedulingRequest) -> Chosen | Unfit:
-        """The node for the pod, or why there is none. Raises `CannotScore`."""
+        """The node for the pod, or why there is none. Raises `CannotDecide`."""
         if not self.snapshot.count:
             return Unfit(Diagnosis(0, message=NO_NODES))
         tied = self.best(request)
@@ -179,7 +179,7 @@ class Decider:
         narrowed = self._narrowed(requirements)
         if narrowed:  # few nodes, and often requirements that only one pod has: those of a daemon
             return Answers(requirements, self.profile, self.snapshot, self._rows_within(narrowed))
-        if requirements.claims:  # what they say changes with the claims, and those are one pod's own
+        if requirements.names_claims:  # what they say changes with the claims, and those are one pod's own
             return Answers(requirements, self.profile, self.snapshot)
         found = Answers(requirements, self.profile, self.snapshot)
         self._answers.maxsize = max(FEWEST_REMEMBERED, REMEMBERED_CELLS // self.snapshot.size)
@@ -275,4 +275,4 @@ class Decider:
 
 def _check_scorers(answers: Answers) -> None:
     if answers.scoring_fault:
-        raise CannotScore(answers.scoring_fault)
+        raise CannotDecide(answers.scoring_fault)

@@ -15,7 +15,7 @@ from fairlead.api.taints import first_untolerated, written
 from fairlead.scheduler.claim_notes import claim_waits
 from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.decide import Decider, Unfit
-from fairlead.scheduler.framework import CannotScore, Nominate
+from fairlead.scheduler.framework import CannotDecide, Nominate
 from fairlead.scheduler.profile_runtime import ProfileRuntime
 from fairlead.scheduler.requirements import PodRequirements
 from fairlead.scheduler.scheduling_request import SchedulingRequest
@@ -66,7 +66,7 @@ def explain(model: ClusterModel, key: str) -> Explanation | None:
         return Explanation(key, f"{key} has finished ({pod.status.phase})")
     if pod.metadata.is_terminating and not pod.spec.node_name:
         return Explanation(key, f"{key} is not tried: it is going away")
-    held = runtime.profile.pre_enqueue(pod)
+    held = runtime.profile.pre_enqueue(pod, model.snapshot)
     if held is not None and not pod.spec.node_name:
         return Explanation(key, f"{key} is not tried yet: {held[1].reason}")
     if pod.spec.node_name:
@@ -92,7 +92,7 @@ def _decided_again(runtime: ProfileRuntime, pod: Pod, request: SchedulingRequest
     explanation = Explanation(key, _headline(pod, key))
     try:
         decision = decider.decide(request)
-    except CannotScore as error:
+    except CannotDecide as error:
         explanation.headline += f": {error}"
         return explanation
     explanation.groups = _groups(decider, request)
@@ -121,7 +121,7 @@ def _is_ready(model: ClusterModel, key: str) -> bool:
     pod = model.pod(key)
     if pod is None or pod.metadata.is_terminating:
         return False
-    return model.profiles[pod.spec.scheduler_name].profile.pre_enqueue(pod) is None
+    return model.profiles[pod.spec.scheduler_name].profile.pre_enqueue(pod, model.snapshot) is None
 
 
 def _headline(pod: Pod, key: str) -> str:

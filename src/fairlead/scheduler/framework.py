@@ -25,8 +25,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 import msgspec
 import numpy as np
 
+from fairlead.api.devices import ResourceClaim
 from fairlead.api.scheduling import Node, Pod
 from fairlead.api.verbs import Api
+from fairlead.client.events import Recorder
 from fairlead.scheduler.arguments import Arguments
 from fairlead.scheduler.columns import Ints, Mask, Rows
 from fairlead.scheduler.pod_relations import PodRelations
@@ -66,9 +68,12 @@ class EventKind(Flag):
     VOLUMES = auto()  # claims, volumes and classes
     ATTACH_LIMITS = auto()  # a node can have more volumes, or has fewer
     STORAGE_CAPACITY = auto()  # a driver has more room for new volumes
+    DEVICES = auto()  # what is offered: classes and slices
+    DEVICE_CLAIMS = auto()
     OWN_TOLERATIONS = auto()  # of the refused pod itself
     OWN_GATES = auto()
     OWN_LABELS = auto()
+    OWN_DEVICE_CLAIMS = auto()  # they were made
     OWN_SCALED_DOWN = auto()
 
 
@@ -87,9 +92,12 @@ _LABELS: Final = {
     EventKind.VOLUMES: "PersistentVolumeClaimUpdate",
     EventKind.ATTACH_LIMITS: "CSINodeUpdate",
     EventKind.STORAGE_CAPACITY: "CSIStorageCapacityUpdate",
+    EventKind.DEVICES: "ResourceSliceUpdate",
+    EventKind.DEVICE_CLAIMS: "ResourceClaimUpdate",
     EventKind.OWN_TOLERATIONS: "UnscheduledPodUpdatePodToleration",
     EventKind.OWN_GATES: "UnscheduledPodUpdatePodSchedulingGatesEliminated",
     EventKind.OWN_LABELS: "UnscheduledPodUpdatePodLabel",
+    EventKind.OWN_DEVICE_CLAIMS: "UnscheduledPodUpdatePodGeneratedResourceClaim",
     EventKind.OWN_SCALED_DOWN: "UnscheduledPodUpdatePodScaleDown",
 }
 
@@ -119,6 +127,9 @@ class ClusterEvent(msgspec.Struct, frozen=True):
     new_relations: PodRelations | None = None
     #: The claim that came or changed, or whose volume did: `namespace/name`.
     claim: str = ""
+    #: Of a claim of devices, and both together.
+    old_device_claim: ResourceClaim | None = None
+    new_device_claim: ResourceClaim | None = None
 
     @property
     def label(self) -> str:
@@ -138,8 +149,8 @@ class PluginError(Exception):
     """Raised by `pre_bind` and `bind`: the plugin could not do its work; says why. The pod is tried again later."""
 
 
-class CannotScore(Exception):
-    """Why the nodes where the pod fits cannot be told apart: a plugin does not understand what the pod asks for."""
+class CannotDecide(Exception):
+    """Why nobody can say which node will do, or which is best: a plugin does not understand what the pod asks for."""
 
 
 class ExtenderFailure(Exception):
@@ -184,6 +195,8 @@ class NoRoom(msgspec.Struct, frozen=True):
     is_final: bool = False
     #: Things changed while it was looked for: the pod is tried again after its back-off, whatever else happens.
     is_overtaken: bool = False
+    #: This claim is given up, so that its devices can be had elsewhere.
+    deallocates: ResourceClaim | None = None
 
 
 class Handle(msgspec.Struct, frozen=True):
@@ -193,6 +206,7 @@ class Handle(msgspec.Struct, frozen=True):
     snapshot: Snapshot
     #: The pod of that `namespace/name` as it is now.
     pod: Callable[[str], Pod | None]
+    recorder: Recorder | None = None
 
 
 class AnyPlugin:
@@ -212,7 +226,7 @@ class AnyPlugin:
         """The plugin with these arguments, which are of the type that `arguments` names."""
         return cls()
 
-    def pre_enqueue(self, pod: Pod) -> Refused | None:
+    def pre_enqueue(self, pod: Pod, snapshot: Snapshot) -> Refused | None:
         """Why the pod must not even be tried yet."""
         return None
 

@@ -22,7 +22,7 @@ from fairlead.scheduler.cycles.base import SchedulingCycle
 from fairlead.scheduler.cycles.gang import GangCycle
 from fairlead.scheduler.cycles.pod import PodCycle, ScoreObserver
 from fairlead.scheduler.cycles.quota import QuotaCycle
-from fairlead.scheduler.framework import ANY_EVENT, NO_EVENT, CannotScore, Handle
+from fairlead.scheduler.framework import ANY_EVENT, NO_EVENT, CannotDecide, Handle
 from fairlead.scheduler.outcomes import AttemptMetrics, Outcomes
 from fairlead.scheduler.queue import QueuedPod, SchedulingQueue
 from fairlead.scheduler.queue_observer import QueueObserver
@@ -60,7 +60,7 @@ class Scheduler:
             model,
             self.queue,
             self._status,
-            Handle(api, model.snapshot, model.pod),
+            Handle(api, model.snapshot, model.pod, recorder),
             self._wake.set,
             extenders=self._extenders,
             quota=waiting,
@@ -151,7 +151,7 @@ class Scheduler:
                 if await cycle.attempt(queued):
                     self._outcomes.decided(stopwatch() - began)
                     return
-        except CannotScore as error:
+        except CannotDecide as error:
             self._outcomes.failed(queued, queued.pod, str(error))
         except Exception as error:
             log.exception("deciding about %s failed", queued.key)
@@ -164,6 +164,7 @@ def _queue_for(model: ClusterModel) -> SchedulingQueue:
     for runtime in model.profiles.values():
         events |= ANY_EVENT if settings.extenders else runtime.profile.events
     return SchedulingQueue(
+        model.snapshot,
         events,
         first_backoff=settings.pod_initial_backoff_seconds,
         longest_backoff=settings.pod_max_backoff_seconds,

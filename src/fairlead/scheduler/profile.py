@@ -11,6 +11,7 @@ import msgspec
 from fairlead.api.scheduling import DEFAULT_SCHEDULER, Pod
 from fairlead.scheduler.framework import NO_EVENT, AnyPlugin, EventKind, Plugin, PodRelationPlugin, Refused
 from fairlead.scheduler.requirements import PodRequirements
+from fairlead.scheduler.snapshot import Snapshot
 
 
 class Weighted(msgspec.Struct, frozen=True):
@@ -93,10 +94,10 @@ class Profile:
             found |= plugin.events
         return found
 
-    def pre_enqueue(self, pod: Pod) -> tuple[AnyPlugin, Refused] | None:
+    def pre_enqueue(self, pod: Pod, snapshot: Snapshot) -> tuple[AnyPlugin, Refused] | None:
         """The first plugin that holds the pod back, and why."""
         for plugin in self.gates:
-            refused = plugin.pre_enqueue(pod)
+            refused = plugin.pre_enqueue(pod, snapshot)
             if refused is not None:
                 return plugin, refused
         return None

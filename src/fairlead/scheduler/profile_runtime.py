@@ -69,6 +69,9 @@ class PostFilterResults:
             message = ", ".join(part for part in (before.message, result.message) if part)
             clears, overtaken = before.clears_nomination, before.is_overtaken
             self.outcome = NoRoom(
-                message, clears or result.clears_nomination, is_overtaken=overtaken or result.is_overtaken
+                message,
+                clears or result.clears_nomination,
+                is_overtaken=overtaken or result.is_overtaken,
+                deallocates=before.deallocates or result.deallocates,
             )
         self._is_first = False

@@ -29,6 +29,7 @@ from fairlead.scheduler.pod_relations import PodRelations
 from fairlead.scheduler.profile import Profile
 from fairlead.scheduler.requirements import PodRequirements
 from fairlead.scheduler.scheduling_request import SchedulingRequest
+from fairlead.scheduler.snapshot import Snapshot
 
 FIRST_BACKOFF_SECONDS: Final = 1.0
 LONGEST_BACKOFF_SECONDS: Final = 10.0
@@ -43,6 +44,8 @@ ACTIVATED: Final = "ForceActivate"
 #: Requirements, relations (where a plugin about other pods refused), profile and who refused: what a hint depends on.
 _HintKey = tuple[PodRequirements, PodRelations | None, str, frozenset[str]]
 _Group = TypeVar("_Group", _HintKey, float)
+#: What others do that may let a pod be tried which a plugin holds back.
+_UNGATING: Final = EventKind.DEVICE_CLAIMS
 #: So many void entries more than others may a heap have before they are dropped.
 _MOST_VOID: Final = 16
 #: The clock may be this early when a timer fires.
@@ -107,12 +110,14 @@ class SchedulingQueue:
 
     def __init__(
         self,
+        snapshot: Snapshot,
         events: EventKind,
         *,
         first_backoff: float = FIRST_BACKOFF_SECONDS,
         longest_backoff: float = LONGEST_BACKOFF_SECONDS,
     ) -> None:
-        """`events` are those that may help with any plugin of any profile."""
+        """`events` are those that may help with any plugin of any profile; who holds pods back looks at `snapshot`."""
+        self._snapshot = snapshot
         self._waiting: dict[str, QueuedPod] = {}
         self._heaps: dict[QueueState, list[_Entry]] = {
             QueueState.ACTIVE: [],
@@ -120,6 +125,7 @@ class SchedulingQueue:
             QueueState.ERROR: [],
         }
         self._unschedulable: dict[_HintKey, dict[str, QueuedPod]] = {}
+        self._gated: dict[str, QueuedPod] = {}
         #: The same pods by when they are overdue: on few different times, as upstream looks for them now and then.
         self._overdue: dict[float, dict[str, QueuedPod]] = {}
         self._in_flight: dict[str, InFlight] = {}
@@ -266,6 +272,9 @@ class SchedulingQueue:
         for in_flight in self._in_flight.values():
             if most_important is None or in_flight.queued.pod.priority <= most_important:
                 in_flight.changes.append(event)
+        for queued in list(self._gated.values()) if event.kinds & _UNGATING else ():
+            if _is_helped(event, queued):
+                self._activate(queued, event.label)
         for pods in list(self._unschedulable.values()):
             if _is_helped(event, next(iter(pods.values()))):
                 label = event.label
@@ -303,7 +312,7 @@ class SchedulingQueue:
 
     def _activate(self, queued: QueuedPod, event: str) -> None:
         """Into the active queue, unless a plugin holds the pod back."""
-        held = queued.profile.pre_enqueue(queued.pod)
+        held = queued.profile.pre_enqueue(queued.pod, self._snapshot)
         if held is not None:
             queued.refused_by = frozenset({held[0].name})
         self._put(queued, QueueState.ACTIVE if held is None else QueueState.GATED, event)
@@ -336,6 +345,8 @@ class SchedulingQueue:
         if before is QueueState.UNSCHEDULABLE:
             _take_out(self._unschedulable, _hint_key(queued), queued)
             _take_out(self._overdue, queued.overdue_at, queued)
+        elif before is QueueState.GATED:
+            del self._gated[queued.key]
         self._counts[before] -= 1
         self._counts[state] += 1
         queued.state = state
@@ -346,6 +357,8 @@ class SchedulingQueue:
         elif state is QueueState.UNSCHEDULABLE:
             self._unschedulable.setdefault(_hint_key(queued), {})[queued.key] = queued
             self._overdue.setdefault(queued.overdue_at, {})[queued.key] = queued
+        elif state is QueueState.GATED:
+            self._gated[queued.key] = queued
         self._tidy(before)
 
     def _tidy(self, state: QueueState) -> None:

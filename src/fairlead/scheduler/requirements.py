@@ -51,6 +51,17 @@ class PodClaim(msgspec.Struct, frozen=True):
         return self.key.partition("/")[2]
 
 
+class DeviceClaim(msgspec.Struct, frozen=True):
+    """A claim of devices that a pod names."""
+
+    #: `namespace/name`; empty if it has not been made yet.
+    key: str
+    pod_key: str
+    pod_uid: str
+    #: By a template, for this pod alone.
+    is_generated: bool
+
+
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class PodRequirements:
     """A pod as the plugins see it. Amounts are whole numbers: cpu in milli, everything else in units."""
@@ -68,12 +79,18 @@ class PodRequirements:
     container_count: int
     claims: tuple[PodClaim, ...] = ()
     disks: tuple[Disk, ...] = ()
+    device_claims: tuple[DeviceClaim, ...] = ()
     #: What its node must declare that it can do.
     features: frozenset[str] = frozenset()
     _claim_keys: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
         self._claim_keys = frozenset(claim.key for claim in self.claims)
+
+    @property
+    def names_claims(self) -> bool:
+        """Whether what it requires changes with claims, which are mostly one pod's own."""
+        return bool(self.claims or self.device_claims)
 
     def has_claim(self, key: str) -> bool:
         """Whether the claim of that `namespace/name` is behind one of its volumes."""
@@ -95,8 +112,9 @@ class RequirementsCache:
             spec.containers,
             spec.init_containers,
             _images_of_volumes(pod),
-            claims := claims_of(pod),
-            disks := tuple(disks_of(spec.volumes or ())),
+            claims_of(pod),
+            tuple(disks_of(spec.volumes or ())),
+            device_claims_of(pod),
             spec.overhead,
             spec.resources,
             spec.node_selector,
@@ -108,23 +126,21 @@ class RequirementsCache:
             decisive += (status.resources, status.allocated_resources)
         key = _encode(decisive)
         if len(key) > LONGEST_KEY:
-            return self._of_long(sha256(key).digest(), pod, claims, disks)
+            return self._of_long(sha256(key).digest(), pod)
         found = self._known.get(key)
         if found is None:
-            found = requirements_of(pod, claims, disks)
+            found = requirements_of(pod)
             self._known.put(key, found)
         return found
 
-    def _of_long(
-        self, digest: bytes, pod: Pod, claims: tuple[PodClaim, ...], disks: tuple[Disk, ...]
-    ) -> PodRequirements:
+    def _of_long(self, digest: bytes, pod: Pod) -> PodRequirements:
         found = self._long.get(digest)
         if found is None:
-            found = self._long[digest] = requirements_of(pod, claims, disks)
+            found = self._long[digest] = requirements_of(pod)
         return found
 
 
-def requirements_of(pod: Pod, claims: tuple[PodClaim, ...] = (), disks: tuple[Disk, ...] = ()) -> PodRequirements:
+def requirements_of(pod: Pod) -> PodRequirements:
     """Work the requirements of one pod out."""
     spec = pod.spec
     containers = (*(spec.init_containers or ()), *spec.containers)
@@ -142,8 +158,9 @@ def requirements_of(pod: Pod, claims: tuple[PodClaim, ...] = (), disks: tuple[Di
         host_ports=host_ports(pod.spec.containers, pod.spec.init_containers or ()),
         images=_images(pod, containers),
         container_count=len(containers),
-        claims=claims,
-        disks=disks,
+        claims=claims_of(pod),
+        disks=tuple(disks_of(spec.volumes or ())),
+        device_claims=device_claims_of(pod),
         features=_features(containers),
     )
 
@@ -278,6 +295,20 @@ def claims_of(pod: Pod) -> tuple[PodClaim, ...]:
             found.append(PodClaim(f"{meta.namespace}/{volume.persistent_volume_claim.claim_name}"))
         elif volume.ephemeral is not None:
             found.append(PodClaim(f"{meta.namespace}/{meta.name}-{volume.name}", meta.key, meta.uid))
+    return tuple(found)
+
+
+def device_claims_of(pod: Pod) -> tuple[DeviceClaim, ...]:
+    """The claims of devices that the pod needs."""
+    if not pod.spec.resource_claims:
+        return ()
+    meta, found = pod.metadata, list[DeviceClaim]()
+    made = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses or ()}
+    for named in pod.spec.resource_claims:
+        is_generated = named.resource_claim_name is None
+        name = made.get(named.name, "") if is_generated else named.resource_claim_name
+        if name is not None:  # whoever made the claims found that this one is not needed
+            found.append(DeviceClaim(name and f"{meta.namespace}/{name}", meta.key, meta.uid, is_generated))
     return tuple(found)
 
 

@@ -26,6 +26,8 @@ from fairlead.api.taints import Taint
 from fairlead.scheduler.columns import Amounts, Codes, Ints, Journal, Mask, Rows, grown
 from fairlead.scheduler.facts.attach_limits import AttachLimits
 from fairlead.scheduler.facts.budgets import Budgets
+from fairlead.scheduler.facts.device_claims import DeviceClaims
+from fairlead.scheduler.facts.device_offers import DeviceOffers
 from fairlead.scheduler.facts.images import Images
 from fairlead.scheduler.facts.least_priorities import LeastPriorities
 from fairlead.scheduler.facts.owners import Owners
@@ -85,6 +87,8 @@ class Snapshot:
         self.volume_uses = VolumeUses()
         self.attach_limits = AttachLimits()
         self.storage_capacities = StorageCapacities()
+        self.device_offers = DeviceOffers()
+        self.device_claims = DeviceClaims(self.device_offers)
         self.budgets = Budgets()
         self.node_changes = Journal()
         self.pod_changes = Journal()

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Final
 
 from fairlead.api import builtin
+from fairlead.api.devices import ResourceClaim
 from fairlead.api.errors import ApiError, NotFound
 from fairlead.api.event_types import NORMAL, WARNING
 from fairlead.api.objects import Obj
@@ -71,6 +72,13 @@ class StatusWriter:
     async def evict(self, preemptor: Pod, victims: list[Pod], node: str) -> bool:
         """Evict the pods, with their grace; False if some could not be."""
         return all(await asyncio.gather(*(self._evict(preemptor, victim, node) for victim in victims)))
+
+    async def deallocate(self, claim: ResourceClaim) -> None:
+        """Give up the devices of a claim that nobody else has, if it is still as it was."""
+        try:
+            await writes.deallocate(self._api, claim)
+        except (ApiError, OSError) as error:
+            log.warning("cannot deallocate %s: %s", claim.metadata.key, error)
 
     async def _evict(self, preemptor: Pod, victim: Pod, node: str) -> bool:
         try:

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
 from fairlead.api import builtin
+from fairlead.api.devices import ResourceClaim
 from fairlead.api.objects import Obj
 from fairlead.api.scheduling import Pod
 from fairlead.api.verbs import Api, DeleteOptions, PatchType
@@ -80,6 +81,16 @@ async def patch_status(api: Api, pod: Pod, status: Obj) -> Pod:
     patch = {"metadata": {"uid": meta.uid}, "status": status}
     done = await api.patch(builtin.PODS, meta.name, meta.namespace, patch, PatchType.STRATEGIC, subresource="status")
     return done.view(Pod)
+
+
+async def deallocate(api: Api, claim: ResourceClaim) -> None:
+    """Take the devices from a claim, unless it has changed."""
+    meta = claim.metadata
+    patch = {
+        "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
+        "status": {"allocation": None, "reservedFor": None, "devices": None},
+    }
+    await api.patch(builtin.RESOURCE_CLAIMS, meta.name, meta.namespace, patch, PatchType.MERGE, subresource="status")
 
 
 async def evict(api: Api, victim: Pod, scheduler: str) -> None:

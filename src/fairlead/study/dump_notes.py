@@ -28,6 +28,8 @@ _OWNERS: Final = frozenset(
 #: Types of metrics that come from elsewhere than from the use of pods.
 _FOREIGN_METRICS: Final = ("Pods", "Object", "External")
 _MOST_NAMED: Final = 3
+#: Without which no claim of devices is allocated.
+_OF_DEVICES: Final = ("DeviceClass", "ResourceSlice")
 
 
 def assumed_sources(objects: Iterable[Obj]) -> frozenset[str]:
@@ -79,12 +81,14 @@ def _without_node(objects: Sequence[Obj]) -> Iterator[str]:
         yield f"the node of {_some(lost)} is not in the dump: such pods are lost with it"
 
 
-def _with_devices(objects: Iterable[Obj]) -> Iterator[str]:
+def _with_devices(objects: Sequence[Obj]) -> Iterator[str]:
     asking = sum(any(spec.get("resourceClaims") for spec in pod_specs(obj)) for obj in objects)
-    if asking:
+    kinds = {obj["kind"] for obj in objects}
+    missing = [kind for kind in _OF_DEVICES if kind not in kinds]
+    if asking and missing:
         yield (
-            f"{counted(asking, 'object')} ask{'s' if asking == 1 else ''} for devices by resourceClaims, which are not "
-            "allocated: such pods are placed as if they asked for none"
+            f"{counted(asking, 'object')} ask{'s' if asking == 1 else ''} for devices by resourceClaims, and the dump has "
+            f"no {' and no '.join(missing)}: such pods wait where theirs are not there yet"
         )
 
 

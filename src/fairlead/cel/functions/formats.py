@@ -106,8 +106,8 @@ def overloads() -> Iterator[Overload]:
         cost=lambda _, text: costs.traversal(text),
     )
     yield from functions(
-        ("semver", [STRING], SEMVER, lambda text: _semver(text, False)),
-        ("semver", [STRING, BOOL], SEMVER, lambda text, normalize: _semver(text, normalize)),
+        ("semver", [STRING], SEMVER, semver),
+        ("semver", [STRING, BOOL], SEMVER, lambda text, normalize: semver(text, normalize=normalize)),
         ("isSemver", [STRING], BOOL, lambda text: _is_semver(text, False)),
         ("isSemver", [STRING, BOOL], BOOL, lambda text, normalize: _is_semver(text, normalize)),
         cost=costs.target,
@@ -134,7 +134,8 @@ def _validated(named: NamedFormat, text: str) -> OptionalValue:
     return some(found) if found else NONE
 
 
-def _semver(text: str, normalize: bool) -> Semver:
+def semver(text: str, *, normalize: bool = False) -> Semver:
+    """Raises CelError."""
     written = _normalized(text) if normalize else text
     found = _SEMVER.fullmatch(written) if len(written) <= _LONGEST_VERSION else None
     parts = tuple(found[4].split(".")) if found and found[4] else ()
@@ -156,7 +157,7 @@ def _normalized(text: str) -> str:
 
 def _is_semver(text: str, normalize: bool) -> bool:
     try:
-        _semver(text, normalize)
+        semver(text, normalize=normalize)
     except CelError:
         return False
     return True

@@ -15,7 +15,6 @@ from fairlead.api.objects import Obj, metadata
 from fairlead.api.resources import Resource
 from fairlead.kinds.meta import validate_meta
 from fairlead.server.admission.base import Operation
-from fairlead.server.admission.unenforced import unenforced
 from fairlead.server.apply.field_managers import field_manager_of
 from fairlead.server.apply.ownership import track
 from fairlead.server.context import Result
@@ -94,7 +93,6 @@ def _check_new(attempt: WriteAttempt) -> None:
         validate_meta(obj, errors, resource=served.resource)
         attempt.refuse(errors)
     attempt.warnings.extend(warnings)
-    attempt.warnings.extend(unenforced(served.resource, obj))
     assert attempt.attributes is not None
     attempt.attributes.name = attempt.meta["name"]
 

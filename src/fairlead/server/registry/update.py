@@ -16,7 +16,6 @@ from fairlead.api.verbs import PatchType
 from fairlead.runtime.offload import offload
 from fairlead.server.admission.base import Admission, Operation
 from fairlead.server.admission.evaluation import RequestTime
-from fairlead.server.admission.unenforced import unenforced
 from fairlead.server.apply.bodies import check_merged, judge_repeated
 from fairlead.server.apply.ownership import apply, keep_unchanged_timestamps, track
 from fairlead.server.context import Desired, Result, WriteRequest
@@ -177,7 +176,6 @@ class UpdateRequest:
         attempt.refuse(errors)
         attempt.warnings.extend(endpoint.warnings(served, attempt.obj, old))
         if endpoint.is_whole:
-            attempt.warnings.extend(unenforced(served.resource, attempt.obj))
 
     async def _shown(self, stored: Record) -> Encoded:
         version, entry = self._request.version, Encoded(stored.value)

@@ -1,0 +1,35 @@
+"""How much a decision about devices may cost: claims, selectors and pools come from anybody."""
+
+from __future__ import annotations
+
+from typing import Final
+
+#: In the units of CEL, of which Python does some ten million a second; each device that is tried counts as several.
+MOST: Final = 1_000_000
+_PER_TRY: Final = 20
+
+
+class TooMuchEffort(Exception):
+    """Devices were looked for as long as one decision may; what was found out about them until then is kept."""
+
+
+class Effort:
+    """What is left of it for one decision."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self, most: int = MOST) -> None:
+        self._left = most
+
+    def spend(self, amount: int) -> None:
+        self._left -= amount
+
+    def check(self) -> None:
+        """Raises TooMuchEffort once it is used up."""
+        if self._left <= 0:
+            raise TooMuchEffort
+
+    def try_one(self) -> None:
+        """One device more is tried."""
+        self._left -= _PER_TRY
+        self.check()

@@ -1,0 +1,104 @@
+"""Which devices an expression selects, found out once for each device of a slice.
+
+Source: dynamic-resource-allocation/cel/compile.go (`DeviceMatches`, 1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from fairlead.api.devices import Device
+from fairlead.api.quantity import parse
+from fairlead.caches import LruCache
+from fairlead.cel.environment import Program, WrongTypeError
+from fairlead.cel.errors import CelError, CompileError
+from fairlead.cel.functions.formats import semver
+from fairlead.cel.functions.quantities import CelQuantity
+from fairlead.cel.scope import Meter
+from fairlead.kinds.device_selectors import COST_MAX, compiled
+from fairlead.scheduler.devices.effort import Effort
+from fairlead.scheduler.devices.pools import Offered
+
+#: Expressions whose answers a slice keeps, and programs that are kept for all.
+_REMEMBERED: Final = 64
+
+
+class SelectorError(Exception):
+    """An expression cannot be asked of a device; says why."""
+
+
+class _Domains(dict[str, Any]):
+    """What is asked of a domain that a device knows nothing of finds an empty map there."""
+
+    def __missing__(self, domain: str) -> dict[str, Any]:
+        return {}
+
+
+class Selectors:
+    """Keeps programs; what they say is kept with each slice."""
+
+    def __init__(self) -> None:
+        self._programs: LruCache[str, Program] = LruCache(_REMEMBERED)
+
+    def match(self, expression: str, offered: Offered, index: int, effort: Effort) -> bool:
+        """Whether that device of the slice is meant. Raises SelectorError, and what `effort` raises."""
+        answers = offered.matches.get(expression)
+        if answers is None:
+            if len(offered.matches) >= _REMEMBERED:
+                offered.matches.clear()
+            answers = offered.matches[expression] = {}
+        answer = answers.get(index)
+        if answer is None:
+            answer = answers[index] = self._asked(expression, offered, index, effort)
+        if isinstance(answer, CelError):
+            raise SelectorError(f"CEL runtime error: {answer}")
+        return answer
+
+    def _asked(self, expression: str, offered: Offered, index: int, effort: Effort) -> bool | CelError:
+        program = self._program(expression)
+        effort.check()
+        device = offered.devices[index]
+        meter = Meter(COST_MAX)
+        try:
+            answer = program.metered({"device": _variables(device, offered.slice.spec.driver)}, meter)
+        except CelError as error:
+            return error
+        finally:
+            effort.spend(COST_MAX - meter.left)
+        if not isinstance(answer, bool):
+            return CelError("CEL result could not be converted to bool")
+        return answer
+
+    def _program(self, expression: str) -> Program:
+        program = self._programs.get(expression)
+        if program is None:
+            try:
+                program = compiled(expression)
+            except (CompileError, WrongTypeError) as error:
+                raise SelectorError(f"CEL compile error: {error}") from None
+            self._programs.put(expression, program)
+        return program
+
+
+def _variables(device: Device, driver: str) -> dict[str, Any]:
+    attributes = {name: _attribute(value) for name, value in (device.attributes or {}).items()}
+    capacity = {name: CelQuantity(parse(found.value)) for name, found in (device.capacity or {}).items()}
+    return {
+        "driver": driver,
+        "attributes": _by_domain(attributes, driver),
+        "capacity": _by_domain(capacity, driver),
+        "allowMultipleAllocations": bool(device.allow_multiple_allocations),
+    }
+
+
+def _attribute(value: Mapping[str, Any]) -> Any:
+    return next((semver(found) if kind == "version" else found for kind, found in value.items()), None)
+
+
+def _by_domain(values: Mapping[str, Any], driver: str) -> _Domains:
+    found = _Domains()
+    for name, value in values.items():
+        domain, slash, own = name.rpartition("/")
+        found.setdefault(domain if slash else driver, {})[own] = value
+    return found

@@ -1,0 +1,93 @@
+"""Which devices there are, and which nodes reach them: classes and slices, as they were published."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TypeAlias
+
+from fairlead.api.devices import DeviceClass, PoolId, ResourceSlice
+from fairlead.scheduler.devices.pools import Offered, Pool
+
+#: What an answer about a node rests on: what all nodes may reach, and what that node alone can.
+Stamp: TypeAlias = tuple[int, int]
+
+
+class DeviceOffers:
+    """Classes by name, slices by their pools."""
+
+    def __init__(self) -> None:
+        self.classes: dict[str, DeviceClass] = {}
+        self._slices: dict[PoolId, dict[str, Offered]] = {}
+        self._pools: dict[PoolId, Pool] = {}  # as far as anybody has asked
+        #: How many slices of a pool are for one node alone, by the node; and for others.
+        self._of_node: dict[str, Counter[PoolId]] = {}
+        self._shared: Counter[PoolId] = Counter()
+        self._common_version = 0
+        self._versions: Counter[str] = Counter()  # by node
+
+    def set_class(self, old: DeviceClass | None, new: DeviceClass | None) -> None:
+        self._common_version += 1
+        if old is not None:
+            self.classes.pop(old.metadata.name, None)
+        if new is not None:
+            self.classes[new.metadata.name] = new
+
+    def set_slice(self, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
+        if old is not None:
+            self._remove(old)
+        if new is not None:
+            self._add(new)
+
+    def _add(self, slice_: ResourceSlice) -> None:
+        id_ = slice_.pool_id
+        self._slices.setdefault(id_, {})[slice_.metadata.name] = Offered(slice_)
+        node = slice_.spec.node_name
+        reached = self._of_node.setdefault(node, Counter()) if node else self._shared
+        reached[id_] += 1
+        self._changed(id_)
+
+    def _remove(self, slice_: ResourceSlice) -> None:
+        id_, node = slice_.pool_id, slice_.spec.node_name
+        self._changed(id_)
+        del self._slices[id_][slice_.metadata.name]
+        if not self._slices[id_]:
+            del self._slices[id_]
+        reached = self._of_node[node] if node else self._shared
+        reached[id_] -= 1
+        if not reached[id_]:
+            del reached[id_]
+        if node and not reached:
+            del self._of_node[node]
+
+    def _changed(self, pool: PoolId) -> None:
+        self._pools.pop(pool, None)
+        self.touch(pool)
+
+    # --- what a node reaches ------------------------------------------------------------------------------------------
+
+    @property
+    def has_shared(self) -> bool:
+        """Whether there are devices that more than one node may reach, by its labels perhaps."""
+        return bool(self._shared)
+
+    def pools_of(self, node: str) -> list[Pool]:
+        """The pools of which the node may reach devices: first those whose devices need no preparation."""
+        ids = self._of_node.get(node, Counter[PoolId]()).keys() | self._shared.keys()
+        return sorted((self._pool(id_) for id_ in ids), key=lambda pool: (pool.has_conditions, pool.id))
+
+    def _pool(self, id_: PoolId) -> Pool:
+        if (pool := self._pools.get(id_)) is None:
+            pool = self._pools[id_] = Pool.newest(id_, list(self._slices[id_].values()))
+        return pool
+
+    def stamp(self, node: str) -> Stamp:
+        """It moves when an answer about the devices of the node may become another."""
+        return self._common_version, self._versions[node]
+
+    def touch(self, pool: PoolId) -> None:
+        """Something happened to a device of the pool: whoever reaches it has to be looked at again."""
+        if pool in self._shared:
+            self._common_version += 1
+            return
+        for offered in self._slices.get(pool, {}).values():
+            self._versions[offered.slice.spec.node_name or ""] += 1

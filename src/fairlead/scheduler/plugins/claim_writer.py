@@ -1,0 +1,182 @@
+"""Writes which devices the claims of a pod get, and that they are for it: what DynamicResources does at PreBind.
+
+Source: `bindClaim` of pkg/scheduler/framework/plugins/dynamicresources (1.36). A claim is written against the version
+that was decided on; where somebody else wrote it meanwhile, it is looked at once more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+import msgspec
+
+from fairlead.api.builtin import PODS, RESOURCE_CLAIMS
+from fairlead.api.devices import FINALIZER, AllocatedDevice, ResourceClaim
+from fairlead.api.errors import ApiError, Conflict
+from fairlead.api.event_types import NORMAL
+from fairlead.api.meta import Condition
+from fairlead.api.objects import Obj
+from fairlead.api.references import reference
+from fairlead.api.scheduling import Pod
+from fairlead.api.verbs import PatchType
+from fairlead.runtime import clock
+from fairlead.scheduler.devices.results import allocation_of
+from fairlead.scheduler.framework import Handle, PluginError
+from fairlead.scheduler.requirements import device_claims_of
+
+#: As client-go's `DefaultRetry`.
+_TRIES: Final = 5
+
+
+class BindingState(msgspec.Struct, frozen=True):
+    """Whether the devices of a claim can be used on their node, where that takes somebody's doing (KEP-5007)."""
+
+    is_ready: bool
+    failure: str = ""
+
+
+class ClaimWriter:
+    """Of one pod that was given a node."""
+
+    def __init__(self, pod: Pod, node: str, handle: Handle) -> None:
+        self._pod, self._node, self._handle = pod, node, handle
+        self._api, self._claims = handle.api, handle.snapshot.device_claims
+        self._keys = list(dict.fromkeys(claim.key for claim in device_claims_of(pod)))
+
+    async def write(self) -> None:
+        """Return once all claims are allocated, and reserved for the pod. Raises PluginError or ApiError."""
+        for key in self._keys:
+            claim = self._known(key)
+            if not claim.is_reserved_for(self._pod.metadata.uid):
+                await self._reserve(claim)
+
+    async def _reserve(self, claim: ResourceClaim) -> None:
+        uid, pod = claim.metadata.uid, self._pod.metadata.uid
+        for left in reversed(range(_TRIES)):
+            try:
+                written = await self._written(claim)
+            except Conflict:
+                if not left:
+                    raise
+                meta = claim.metadata
+                claim = (await self._api.get(RESOURCE_CLAIMS, meta.name, meta.namespace)).view(ResourceClaim)
+            else:
+                self._claims.written(pod, uid, written)
+                return
+
+    async def _written(self, claim: ResourceClaim) -> ResourceClaim:
+        """The claim with its allocation, if it has none yet, and with one consumer more."""
+        meta = claim.metadata
+        if meta.is_terminating:
+            raise PluginError(f"claim {meta.key} got deleted in the meantime")
+        reservation = self._claims.reservation(self._pod.metadata.uid)
+        reserved = reservation.claims.get(meta.uid) if reservation is not None else None
+        status: Obj = {}
+        if reserved is not None:
+            if claim.status.allocation is not None:
+                raise PluginError(f"claim {meta.key} got allocated elsewhere in the meantime")
+            if FINALIZER not in meta.finalizers:
+                claim = await self._patch(claim, {"metadata": {"finalizers": [*meta.finalizers, FINALIZER]}})
+            since = {"allocationTimestamp": clock.timestamp()}
+            status["allocation"] = allocation_of(claim, reserved[1], self._node) | since
+        pod = self._pod.metadata
+        consumers = msgspec.to_builtins(list(claim.status.reserved_for or ()))
+        status["reservedFor"] = [*consumers, {"resource": PODS.plural, "name": pod.name, "uid": pod.uid}]
+        return await self._patch(claim, {"status": status}, "status")
+
+    async def _patch(self, claim: ResourceClaim, patch: Obj, subresource: str = "") -> ResourceClaim:
+        """Change exactly the version that is known."""
+        meta = claim.metadata
+        known = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+        guarded = patch | {"metadata": patch.get("metadata", {}) | known}
+        done = await self._api.patch(
+            RESOURCE_CLAIMS, meta.name, meta.namespace, guarded, PatchType.MERGE, subresource=subresource
+        )
+        return done.view(ResourceClaim)
+
+    async def take_back(self) -> None:
+        """The pod does not get its node: nothing is kept for it. What cannot be written is done at the next try."""
+        uid = self._pod.metadata.uid
+        for key in self._keys:
+            claim = self._claims.get(key)
+            if claim is None or claim.status.allocation is None or not claim.is_reserved_for(uid):
+                continue
+            leave = {
+                "metadata": {"uid": claim.metadata.uid},
+                "status": {"reservedFor": [{"$patch": "delete", "uid": uid}]},
+            }
+            meta = claim.metadata
+            try:
+                done = await self._api.patch(
+                    RESOURCE_CLAIMS, meta.name, meta.namespace, leave, PatchType.STRATEGIC, subresource="status"
+                )
+            except (ApiError, OSError):
+                continue
+            self._claims.set(None, done.view(ResourceClaim))
+
+    # --- waiting ------------------------------------------------------------------------------------------------------
+
+    async def devices_ready(self, timeout_seconds: float) -> None:
+        """Return once all devices are ready for the node. Raises PluginError where they will not be, or not in time."""
+        if self._are_ready():
+            return
+        if self._handle.recorder is not None:
+            note = f"waiting for binding conditions for device on node {self._node}"
+            about = reference(self._pod, PODS)
+            self._handle.recorder.event(about, NORMAL, "BindingConditionsPending", note, action="Scheduling")
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                while not self._are_ready():
+                    await self._claims.changed(self._keys)
+        except TimeoutError:
+            raise PluginError("device binding timeout") from None
+
+    def _are_ready(self) -> bool:
+        pod = self._handle.pod(self._pod.metadata.key)
+        if pod is None or pod.metadata.uid != self._pod.metadata.uid:
+            raise PluginError(f'pod "{self._pod.metadata.name}" not found')
+        states = [binding_state(self._known(key)) for key in self._keys]
+        if failure := next((state.failure for state in states if state.failure), ""):
+            raise PluginError(failure)
+        return all(state.is_ready for state in states)
+
+    def _known(self, key: str) -> ResourceClaim:
+        if (claim := self._claims.get(key)) is None:
+            raise PluginError(f'could not find ResourceClaim "{key}"')
+        return claim
+
+
+def binding_state(claim: ResourceClaim) -> BindingState:
+    """All conditions that its devices name must be true, and none of those by which they fail."""
+    is_ready = True
+    for result in claim.status.allocation.results if claim.status.allocation is not None else ():
+        if not result.binding_conditions:
+            continue
+        conditions = _conditions(claim, result)
+        for kind in result.binding_failure_conditions or ():
+            if (found := conditions.get(kind)) is not None and found.status == "True":
+                why = f'reason={found.reason}, message="{found.message}"'
+                return BindingState(False, f"claim {claim.metadata.name} binding failed: {why}")
+        is_ready &= all(
+            (found := conditions.get(kind)) is not None and found.status == "True" for kind in result.binding_conditions
+        )
+    return BindingState(is_ready)
+
+
+def is_overdue(claim: ResourceClaim, timeout: float) -> bool:
+    """Whether devices that somebody has to prepare were allocated longer ago than that may take, in seconds."""
+    allocation = claim.status.allocation
+    if allocation is None or not allocation.allocation_timestamp:
+        return False
+    if not any(result.binding_conditions for result in allocation.results):
+        return False
+    return clock.parse_timestamp(allocation.allocation_timestamp) + timeout < clock.now()
+
+
+def _conditions(claim: ResourceClaim, result: AllocatedDevice) -> dict[str, Condition]:
+    """What the driver tells of the device."""
+    for device in claim.status.devices or ():
+        if (device.driver, device.pool, device.device) == result.id:
+            return {condition.type: condition for condition in device.conditions or ()}
+    return {}
