@@ -10,16 +10,13 @@ from typing import Final
 
 import msgspec
 
-from fairlead.api.meta import Object, View, WrittenView
+from fairlead.api.devices import ClaimConsumer
+from fairlead.api.meta import Object, View
 from fairlead.api.pods import ABSENT, Pod
 from fairlead.api.taints import TimedTaint, TimedToleration
 
-#: A claim that is allocated has it: its devices are given back before it goes.
-FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 #: The entry of `spec.resourceClaims` of its pod for which a claim was made.
 POD_CLAIM_ANNOTATION: Final = "resource.kubernetes.io/pod-claim-name"
-#: "true" on a claim that the scheduler has made for extended resources of a pod.
-EXTENDED_ANNOTATION: Final = "resource.kubernetes.io/extended-resource-claim"
 
 
 class PodClaim(View):
@@ -96,19 +93,6 @@ def all_claim_keys(pod: Pod) -> Iterator[str]:
         yield f"{pod.metadata.namespace}/{name}"
 
 
-class Consumer(WrittenView):
-    """Whom a claim is reserved for."""
-
-    api_group: str = ""
-    resource: str = ""
-    name: str = ""
-    uid: str = ""
-
-    @property
-    def is_pod(self) -> bool:
-        return not self.api_group and self.resource == "pods"
-
-
 class AllocatedDevice(View):
     request: str = ""
     driver: str = ""
@@ -148,7 +132,7 @@ class _ClaimSpec(View):
 
 class ClaimStatus(View):
     allocation: Allocation | None = None
-    reserved_for: tuple[Consumer, ...] | None = None
+    reserved_for: tuple[ClaimConsumer, ...] | None = None
 
 
 class ResourceClaim(Object):
@@ -156,7 +140,7 @@ class ResourceClaim(Object):
     status: ClaimStatus = ClaimStatus()
 
     @property
-    def consumers(self) -> tuple[Consumer, ...]:
+    def consumers(self) -> tuple[ClaimConsumer, ...]:
         return self.status.reserved_for or ()
 
     @property
