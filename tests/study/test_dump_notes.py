@@ -26,7 +26,9 @@ def test_pods_that_ask_for_devices_of_which_the_dump_says_nothing_are_told_of() 
     claims = [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]
     objects = [node("a"), *deployment("web", ["a"]), *deployment("learn", ["a"], resourceClaims=claims)]
     (found,) = [note for note in notes(objects) if "devices" in note]
-    assert found.startswith("3 objects ask for devices by resourceClaims, and the dump has no DeviceClass and no Resour")
+    assert found.startswith(
+        "3 objects ask for devices by resourceClaims, and the dump has no DeviceClass and no Resour"
+    )
     offered = [{"kind": kind, "metadata": {"name": "d"}} for kind in ("DeviceClass", "ResourceSlice")]
     assert not [note for note in notes([*objects, *offered]) if "devices" in note]
 

@@ -90,12 +90,12 @@ class ClusterHandlers:
     def _device_class_event(self, old: DeviceClass | None, new: DeviceClass | None) -> None:
         self._snapshot.device_offers.set_class(old, new)
         if new is not None:
-            self._model.on_cluster_event(ClusterEvent(EventKind.DEVICES))
+            self._model.on_cluster_event(ClusterEvent(EventKind.DEVICE_CLASSES))
 
     def _slice_event(self, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
         self._snapshot.device_offers.set_slice(old, new)
         if new is not None:
-            self._model.on_cluster_event(ClusterEvent(EventKind.DEVICES))
+            self._model.on_cluster_event(ClusterEvent(EventKind.DEVICE_SLICES))
 
     def _device_claim_event(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
         self._snapshot.device_claims.set(old, new)

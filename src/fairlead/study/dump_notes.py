@@ -86,10 +86,8 @@ def _with_devices(objects: Sequence[Obj]) -> Iterator[str]:
     kinds = {obj["kind"] for obj in objects}
     missing = [kind for kind in _OF_DEVICES if kind not in kinds]
     if asking and missing:
-        yield (
-            f"{counted(asking, 'object')} ask{'s' if asking == 1 else ''} for devices by resourceClaims, and the dump has "
-            f"no {' and no '.join(missing)}: such pods wait where theirs are not there yet"
-        )
+        asks = f"{counted(asking, 'object')} ask{'s' if asking == 1 else ''} for devices by resourceClaims"
+        yield f"{asks}, and the dump has no {' and no '.join(missing)}: such pods wait where theirs are not there yet"
 
 
 def _scaled_by_others(objects: Iterable[Obj]) -> Iterator[str]:

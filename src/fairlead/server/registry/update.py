@@ -175,7 +175,6 @@ class UpdateRequest:
         endpoint.validate(served, attempt.obj, old, errors)
         attempt.refuse(errors)
         attempt.warnings.extend(endpoint.warnings(served, attempt.obj, old))
-        if endpoint.is_whole:
 
     async def _shown(self, stored: Record) -> Encoded:
         version, entry = self._request.version, Encoded(stored.value)
