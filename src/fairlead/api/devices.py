@@ -220,6 +220,10 @@ class ClaimConsumer(WrittenView):
     name: str = ""
     uid: str = ""
 
+    @property
+    def is_pod(self) -> bool:
+        return not self.api_group and self.resource == "pods"
+
 
 class DeviceStatus(View):
     """What a driver tells of a device that a claim has."""

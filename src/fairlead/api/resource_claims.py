@@ -10,16 +10,13 @@ from typing import Final
 
 import msgspec
 
-from fairlead.api.meta import Object, View, WrittenView
+from fairlead.api.devices import ClaimConsumer
+from fairlead.api.meta import Object, View
 from fairlead.api.pods import ABSENT, Pod
 from fairlead.api.taints import TimedTaint, TimedToleration
 
-#: A claim that is allocated has it: its devices are given back before it goes.
-FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 #: The entry of `spec.resourceClaims` of its pod for which a claim was made.
 POD_CLAIM_ANNOTATION: Final = "resource.kubernetes.io/pod-claim-name"
-#: "true" on a claim that the scheduler has made for extended resources of a pod.
-EXTENDED_ANNOTATION: Final = "resource.kubernetes.io/extended-resource-claim"
 
 
 class PodClaim(View):
@@ -83,24 +80,17 @@ def claim_keys(pod: Pod) -> Iterator[str]:
             yield f"{pod.metadata.namespace}/{name}"
 
 
+def extended_claim_name(pod: Pod) -> str:
+    """The claim that the scheduler has made for the extended resources of a pod; "" if there is none."""
+    raw = pod.status.raw_extended_resource_claim_status
+    return _extended(raw).resource_claim_name if raw else ""
+
+
 def all_claim_keys(pod: Pod) -> Iterator[str]:
     """The same with the claim of its extended resources."""
     yield from claim_keys(pod)
-    if raw := pod.status.raw_extended_resource_claim_status:
-        yield f"{pod.metadata.namespace}/{_extended(raw).resource_claim_name}"
-
-
-class Consumer(WrittenView):
-    """Whom a claim is reserved for."""
-
-    api_group: str = ""
-    resource: str = ""
-    name: str = ""
-    uid: str = ""
-
-    @property
-    def is_pod(self) -> bool:
-        return not self.api_group and self.resource == "pods"
+    if name := extended_claim_name(pod):
+        yield f"{pod.metadata.namespace}/{name}"
 
 
 class AllocatedDevice(View):
@@ -142,7 +132,7 @@ class _ClaimSpec(View):
 
 class ClaimStatus(View):
     allocation: Allocation | None = None
-    reserved_for: tuple[Consumer, ...] | None = None
+    reserved_for: tuple[ClaimConsumer, ...] | None = None
 
 
 class ResourceClaim(Object):
@@ -150,7 +140,7 @@ class ResourceClaim(Object):
     status: ClaimStatus = ClaimStatus()
 
     @property
-    def consumers(self) -> tuple[Consumer, ...]:
+    def consumers(self) -> tuple[ClaimConsumer, ...]:
         return self.status.reserved_for or ()
 
     @property

@@ -12,16 +12,14 @@ from typing import Any, Final
 
 import msgspec
 
+from fairlead.api.devices import EXTENDED_RESOURCE_CLAIM, FINALIZER, ClaimConsumer
 from fairlead.api.errors import ApiError, NotFound
 from fairlead.api.event_types import WARNING
 from fairlead.api.objects import Obj
 from fairlead.api.pods import Pod
 from fairlead.api.resource_claims import (
-    EXTENDED_ANNOTATION,
-    FINALIZER,
     POD_CLAIM_ANNOTATION,
     ClaimTemplate,
-    Consumer,
     NotMadeYet,
     PodClaim,
     PodClaimNames,
@@ -268,7 +266,7 @@ class ResourceClaims(Controller[ResourceClaim]):
             yield Delete(RESOURCE_CLAIMS, obj)
 
 
-def _remaining(claim: ResourceClaim, world: World) -> Generator[Action, Any, list[Consumer]]:
+def _remaining(claim: ResourceClaim, world: World) -> Generator[Action, Any, list[ClaimConsumer]]:
     """Those who may use the claim still. Of others than pods nothing is known here."""
     remaining = []
     for consumer in claim.consumers:
@@ -285,7 +283,7 @@ def _remaining(claim: ResourceClaim, world: World) -> Generator[Action, Any, lis
     return remaining
 
 
-def _release(claim: ResourceClaim, remaining: list[Consumer], *, is_given_back: bool) -> Actions:
+def _release(claim: ResourceClaim, remaining: list[ClaimConsumer], *, is_given_back: bool) -> Actions:
     status: Obj = {"reservedFor": msgspec.to_builtins(remaining) or None}
     if is_given_back:
         status["allocation"] = None
@@ -316,6 +314,6 @@ def _was_made_for_one_that_is_over(claim: ResourceClaim, world: World) -> bool:
 def _counted_as(claim: ResourceClaim) -> tuple[str, str, str]:
     annotations = claim.metadata.annotations
     source = "resource_claim_template" if annotations.get(POD_CLAIM_ANNOTATION) else ""
-    if annotations.get(EXTENDED_ANNOTATION) == "true":
+    if annotations.get(EXTENDED_RESOURCE_CLAIM) == "true":
         source = "extended_resource"
     return _label(claim.status.allocation is not None), _label(claim.wants_admin_access), source

@@ -71,6 +71,14 @@ class ContainerRuntime(Protocol):
         """Whether what its containers share, which was made once, is gone: they end, and it is made again."""
         ...
 
+    def prepare(self, pod: Pod) -> str | None:
+        """Why the devices of its claims cannot be had; empty once they are prepared, None until then."""
+        ...
+
+    def unprepare(self, pod: Pod) -> bool:
+        """Whether the devices of its claims are given back, now that all of its containers have ended."""
+        ...
+
     def mount(self, pod: Pod) -> str | None:
         """Why its volumes cannot be mounted, of which all sources are there; empty once they are, None until then."""
         ...

@@ -41,6 +41,8 @@ from fairlead.node.resize_progress import (
     remembered_progress,
     wants_resize,
 )
+from fairlead.node.resource_claims import FAILED as FAILED_CLAIMS
+from fairlead.node.resource_claims import told
 from fairlead.node.restarts import LONGEST_SECONDS
 from fairlead.node.start_requirements import NOTHING, Found, needs_of, volume_problem
 from fairlead.node.status import (
@@ -155,7 +157,7 @@ class PodRun:
         self._is_to_go_on = False  # in another sandbox
         is_restarting = any((each.type, each.status) == (ALL_RESTARTING, "True") for each in pod.status.conditions)
         self._restarting_since = now if is_restarting else None  # all its containers
-        self._problem = ""  # what is wrong with its volumes
+        self._problem = ""  # what is wrong with its claims or volumes
         self._pulls: dict[str, Pull] = {}
         self._has_changed = False
         self._told_generation = pod.status.observed_generation  # 0 until its status has told of one
@@ -271,6 +273,8 @@ class PodRun:
             return PodStep()
         if self.kill is not None:
             return self._end_killed(pod, addresses, self.kill, now)
+        if not self._has_sandbox and not self._prepare(pod):
+            return self._taken(pod, addresses, now)
         start_at = now if self._has_sandbox else self._runtime.sandbox_ready_at(pod, self.seen_at)
         if now < start_at:
             return self._taken(pod, addresses, now) if math.isinf(start_at) else PodStep(wake_at=start_at)
@@ -307,7 +311,7 @@ class PodRun:
             return PodStep(wants_resize=wants, wake_at=sync.wake_at)
         reached = phase(pod, containers)
         if reached in FINISHED:
-            self._is_ending = not self._have_sidecars_ended(pod, containers, now)
+            self._is_ending = not self._have_sidecars_ended(pod, containers, now) or not self._runtime.unprepare(pod)
             if self._is_ending:
                 return PodStep()
             self._is_over = True
@@ -352,12 +356,22 @@ class PodRun:
         problem = volume_problem(self.needs.volumes, found) or self._runtime.mount(pod)
         if problem is None:
             return False
-        if problem and problem != self._problem:
-            self._notes.append(Note(WARNING, "FailedMount", problem))
-            self._has_changed = True
-        self._problem = problem
+        self._take_problem("FailedMount", problem)
         self._has_sandbox = containers.has_sandbox = not problem
         return not problem
+
+    def _prepare(self, pod: Pod) -> bool:
+        """Whether it has the devices of its claims; what is wrong with them is recorded as an event once."""
+        problem = self._runtime.prepare(pod)
+        if problem:
+            self._take_problem(FAILED_CLAIMS, told(problem))
+        return problem == ""
+
+    def _take_problem(self, reason: str, problem: str) -> None:
+        if problem and problem != self._problem:
+            self._notes.append(Note(WARNING, reason, problem))
+            self._has_changed = True
+        self._problem = problem
 
     def _end_with_sandbox(self, pod: Pod, containers: Containers, now: float) -> bool:
         """End what runs in a sandbox that is lost; False until it has. Then it is made again, if the pod goes on.
@@ -446,6 +460,8 @@ class PodRun:
         stop_at = self._wind_down(pod, containers, deleted_at, grace, now)
         if now < stop_at:
             return PodStep(self._status_while_stopping(pod, containers, addresses, now), wake_at=stop_at)
+        if not self._runtime.unprepare(pod):
+            return PodStep(self._status_while_stopping(pod, containers, addresses, now))
         reached = final_phase([record for _, record in containers.main])
         return PodStep(self._status(pod, containers, reached, addresses, now), is_gone=True)
 
@@ -455,6 +471,8 @@ class PodRun:
         stop_at = self._wind_down(pod, containers, kill.since, kill.stop_seconds, now)
         if now < stop_at:
             return PodStep(self._status_while_stopping(pod, containers, addresses, now), wake_at=stop_at)
+        if not self._runtime.unprepare(pod):
+            return PodStep(self._status_while_stopping(pod, containers, addresses, now))
         self._is_over = True
         status = self._status(pod, containers, kill.status["phase"], addresses, now) | kill.status
         if kill.condition is not None:

@@ -102,14 +102,26 @@ MemoryBytes: TypeAlias = Callable[[Pod, Container, float, float], int]
 class SimulatedRuntime:
     """A `ContainerRuntime` in which nothing runs: containers do what their pod declares, and use what it declares."""
 
-    def __init__(self, memory_exit: MemoryExit, memory_bytes: MemoryBytes) -> None:
+    def __init__(
+        self,
+        memory_exit: MemoryExit,
+        memory_bytes: MemoryBytes,
+        claims_problem: Callable[[Pod], str] = lambda pod: "",
+    ) -> None:
         self._memory_exit, self._memory_bytes = memory_exit, memory_bytes
+        self._claims_problem = claims_problem
 
     def sandbox_ready_at(self, pod: Pod, since: float) -> float:
         return since + start_seconds(pod)
 
     def has_lost_sandbox(self, pod: Pod) -> bool:
         return False
+
+    def prepare(self, pod: Pod) -> str | None:
+        return self._claims_problem(pod)
+
+    def unprepare(self, pod: Pod) -> bool:
+        return True
 
     def mount(self, pod: Pod) -> str | None:
         return ""

@@ -49,6 +49,7 @@ from fairlead.sim.node_settings import NodeConfigurations
 from fairlead.sim.nodes import has_failed, is_off, is_simulated
 from fairlead.sim.registration import Registration
 from fairlead.sim.resizing import PendingResizes, Terms, allocated_amounts
+from fairlead.sim.resource_claims import ClaimedDevices
 from fairlead.sim.usage.objects import follow
 from fairlead.sim.usage.profiles import Profiles
 
@@ -124,7 +125,8 @@ class Fleet:
             self._record_of_node,
             evict_first,
         )
-        self._runtime = SimulatedRuntime(self.machines.memory_exit, self.machines.memory_bytes)
+        self._devices = ClaimedDevices(as_node, informers, self._queue.add)
+        self._runtime = SimulatedRuntime(self.machines.memory_exit, self.machines.memory_bytes, self._devices.problem)
         self._resizes = PendingResizes(self._resize_terms)
         self._config_sources = ConfigSources(as_node, informers, self._queue.add, assumed_sources)
         self._nodes = informers.of(NODES, Node)
@@ -245,6 +247,7 @@ class Fleet:
         self.machines.remove_pod(pod)
         if (run := self._runs.pop(pod.metadata.uid, None)) is not None:
             self._config_sources.settle(pod, run.needs, is_waiting=False)
+            self._devices.forget(pod)
 
     def _release(self, pod: Pod) -> None:
         if (allocation := self._allocations.get(pod.spec.node_name)) is not None:
@@ -263,6 +266,8 @@ class Fleet:
         if not pod.is_finished and run.deleted_at is None and await self._refused(pod, run):
             return
         found = await self._config_sources.found(pod, run.needs) if run.deleted_at is None else NOTHING
+        if run.deleted_at is None and not run.has_sandbox:
+            await self._devices.look(pod)
         next_ = run.step(pod, self._addresses(pod, run), moment, found)
         self._config_sources.settle(pod, run.needs, is_waiting=run.is_starting)
         if next_.wants_resize and self._resize(pod, moment):

@@ -40,6 +40,12 @@ class ObservedRuntime:
     def has_lost_sandbox(self, pod: Pod) -> bool:
         return not self._of(pod).place.runtime.has_sandbox(pod.metadata.uid)
 
+    def prepare(self, pod: Pod) -> str | None:
+        return ""  # pods with claims are refused
+
+    def unprepare(self, pod: Pod) -> bool:
+        return True
+
     def mount(self, pod: Pod) -> str | None:
         real = self._of(pod)
         return real.errands.ask("volumes", real.set_up_volumes)
