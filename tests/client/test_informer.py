@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairlead.api.builtin import CONFIG_MAPS, NAMESPACES
-from fairlead.api.errors import InternalError
+from fairlead.api.errors import InternalError, NotFound
 from fairlead.api.meta import Object
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import LIST, WATCH, Api, Listing, ListQuery, WatchEvent, WatchQuery
-from fairlead.client.informer import RETRY_SECONDS, Informer, Informers
+from fairlead.client.informer import RETRY_SECONDS, RETRY_UNKNOWN_SECONDS, Informer, Informers
 from fairlead.runtime import loops, turns
 from fairlead.runtime.clock import monotonic
 from fairlead.runtime.loops import run_virtual
@@ -350,6 +350,36 @@ async def test_a_kind_that_is_dropped_is_told_to_be_empty(world: World) -> None:
     informers.drop(CONFIG_MAPS, Object)
     assert [new for _, new in world.told] == [world.told[0][1], None]
     assert not running.done()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+@played(run)
+async def test_a_kind_that_a_server_does_not_know_is_empty_until_it_does(world: World) -> None:
+    class Older:
+        """The registry of a server that learns a kind."""
+
+        def __init__(self, api: Api) -> None:
+            self._api, self.knows = api, False
+
+        async def list(self, resource: Resource, namespace: str = "", query: ListQuery = LIST) -> Listing:
+            if not self.knows:
+                raise NotFound("the server could not find the requested resource")
+            return await self._api.list(resource, namespace, query)
+
+        def watch(self, *args: Any) -> AsyncIterator[WatchEvent]:
+            return self._api.watch(*args)
+
+    await world.put("a")
+    older = Older(world.direct)
+    informer = Informer(older, CONFIG_MAPS, Object)  # type: ignore[arg-type]  # reads are all it uses
+    informer.may_be_unknown = True
+    running = asyncio.create_task(informer.run())
+    await informer.synced()
+    assert names(informer) == []
+    older.knows = True
+    await asyncio.sleep(RETRY_UNKNOWN_SECONDS + 1)
+    assert "n/a" in names(informer)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from fairlead.api.builtin import DEVICE_CLASSES, EVENTS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
+from fairlead.api.builtin import DEVICE_CLASSES, EVENTS, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from fairlead.api.objects import Obj
 from fairlead.api.verbs import Api, DeleteOptions, PatchType
 from fairlead.compose import Settings, simulation
@@ -210,5 +210,68 @@ def test_a_device_that_has_to_be_prepared_is_waited_for_and_given_up() -> None:
         assert (await pod_of(api, "p"))["spec"]["nodeName"]
         events = [event.obj() for event in (await api.list(EVENTS, "default")).items]
         assert [event for event in events if event["reason"] == "BindingConditionsPending"]
+
+    live(test)
+
+
+# --- extended resources ----------------------------------------------------------------------------------------------
+
+
+def requesting(name: str, **amounts: str) -> Obj:
+    amounts = {f"example.com/{resource}": amount for resource, amount in amounts.items()}
+    container = {"name": "c", "image": "i", "resources": {"requests": amounts, "limits": amounts}}
+    return {"metadata": {"name": name}, "spec": {"containers": [container]}}
+
+
+async def extended_claims(api: Api) -> list[Obj]:
+    return [claim.obj() for claim in (await api.list(RESOURCE_CLAIMS, "default")).items]
+
+
+def test_a_class_of_devices_stands_for_an_extended_resource() -> None:
+    async def test(api: Api) -> None:
+        await create(api, requesting("p", gpu="2"))
+        await asyncio.sleep(5)
+        assert "2 Insufficient example.com/gpu" in await message_of(api, "p")
+        await api.create(DEVICE_CLASSES, class_obj("any", extendedResourceName="example.com/gpu"))
+        await asyncio.sleep(15)
+        pod, (claim,) = await pod_of(api, "p"), await extended_claims(api)
+        assert pod["spec"]["nodeName"] == "node-1"
+        assert devices(claim) == ["gpu-0", "gpu-1"]
+        assert claim["metadata"]["name"].startswith("p-extended-resources-")
+        assert claim["metadata"]["annotations"] == {"resource.kubernetes.io/extended-resource-claim": "true"}
+        assert claim["metadata"]["ownerReferences"][0]["uid"] == pod["metadata"]["uid"]
+        mapping = {"containerName": "c", "resourceName": "example.com/gpu", "requestName": "container-0-request-0"}
+        assert pod["status"]["extendedResourceClaimStatus"] == {
+            "resourceClaimName": claim["metadata"]["name"],
+            "requestMappings": [mapping],
+        }
+
+    live(test)
+
+
+def test_extended_resources_beyond_the_devices_wait_and_a_node_that_has_them_itself_claims_nothing() -> None:
+    async def test(api: Api) -> None:
+        await api.create(DEVICE_CLASSES, class_obj("any", extendedResourceName="example.com/gpu"))
+        await create(api, requesting("p", gpu="3"))
+        await asyncio.sleep(5)
+        assert "2 cannot allocate all claims" in await message_of(api, "p")
+        status = {"status": {kind: {"example.com/gpu": "4"} for kind in ("capacity", "allocatable")}}
+        await api.patch(NODES, "node-2", "", status, PatchType.MERGE, subresource="status")
+        await asyncio.sleep(15)
+        assert (await pod_of(api, "p"))["spec"]["nodeName"] == "node-2"
+        assert not await extended_claims(api)
+
+    live(test)
+
+
+def test_a_class_by_its_name_is_a_resource() -> None:
+    async def test(api: Api) -> None:
+        name = "deviceclass.resource.kubernetes.io/gpu"
+        pod = requesting("p")
+        pod["spec"]["containers"][0]["resources"] = {"requests": {name: "1"}, "limits": {name: "1"}}
+        await create(api, pod)
+        await asyncio.sleep(5)
+        assert (await pod_of(api, "p"))["spec"]["nodeName"] == "node-1"
+        assert [devices(claim) for claim in await extended_claims(api)] == [["gpu-0"]]
 
     live(test)

@@ -44,6 +44,7 @@ CLUSTER: Final = (
         ["csidrivers", "csinodes", "csistoragecapacities", "storageclasses", "volumeattachments"],
         _READ,
     ),
+    Permission("", ["resource.k8s.io"], ["deviceclasses", "resourceclaims", "resourceslices"], _READ),
     Permission(
         "What the administrator says. Every namespace without a Consumer gets one.",
         [GROUP],

@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from fairlead.api.encoded import Encoded
-from fairlead.api.errors import ApiError, Gone
+from fairlead.api.errors import ApiError, Gone, NotFound
 from fairlead.api.meta import Object, Versioned
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import Api, EventType, ListQuery, WatchEvent, WatchQuery
@@ -31,6 +31,8 @@ Handler = Callable[[T | None, T | None], None]
 log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 1.0
+#: Until a kind is looked for again that the server did not know.
+RETRY_UNKNOWN_SECONDS = 60.0
 
 
 class Index(Generic[T]):
@@ -79,6 +81,8 @@ class Informer(Generic[T]):
         self._items: dict[str, T] = {}
         self._handlers: list[Handler[T]] = []
         self._indexes: dict[str, Index[T]] = {}
+        #: A server may not know the kind: then there is none of it, until it does.
+        self.may_be_unknown = False
         self._synced = asyncio.Event()
         self._progress: list[tuple[int, asyncio.Future[None]]] = []
 
@@ -145,10 +149,13 @@ class Informer(Generic[T]):
             except Gone:
                 continue
             except (ApiError, OSError) as error:
-                if str(error) != trouble:  # once, however long it lasts
+                is_unknown = self.may_be_unknown and isinstance(error, NotFound)
+                if is_unknown:
+                    self._synced.set()
+                elif str(error) != trouble:  # once, however long it lasts
                     log.warning("informer of %s: %s; trying again", self.resource.qualified, error)
                 trouble = str(error)
-                await asyncio.sleep(RETRY_SECONDS)
+                await asyncio.sleep(RETRY_UNKNOWN_SECONDS if is_unknown else RETRY_SECONDS)
 
     async def _list(self) -> None:
         query = ListQuery(labels=self._labels, fields=self._fields)

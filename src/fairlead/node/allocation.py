@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from fairlead.api.devices import CLASS_RESOURCE_PREFIX
 from fairlead.api.host_ports import HostPort
 from fairlead.api.podresources import is_native
 from fairlead.api.quantity import Quantity, milli, units
@@ -55,7 +56,8 @@ class NodeAllocation(msgspec.Struct):
             yield Shortage(PODS, 1, count, limit)
         for name in sorted(requests, key=lambda name: (_ORDER.get(name, len(_ORDER)), name)):
             requested, used = requests[name], self._used.get(name, 0)
-            if requested <= 0 or (name not in self.allocatable and not is_native(name)):
+            is_known = name in self.allocatable or (is_native(name) and not name.startswith(CLASS_RESOURCE_PREFIX))
+            if requested <= 0 or not is_known:
                 continue
             capacity = self.allocatable.get(name, 0)
             if requested > capacity - used:

@@ -42,9 +42,9 @@ class ClusterHandlers:
         self._watch(builtin.PERSISTENT_VOLUME_CLAIMS, PersistentVolumeClaim, self._claim_event)
         self._watch(builtin.PERSISTENT_VOLUMES, PersistentVolume, self._volume_event)
         self._watch(builtin.STORAGE_CLASSES, StorageClass, self._class_event)
-        self._watch(builtin.DEVICE_CLASSES, DeviceClass, self._device_class_event)
-        self._watch(builtin.RESOURCE_SLICES, ResourceSlice, self._slice_event)
-        self._watch(builtin.RESOURCE_CLAIMS, ResourceClaim, self._device_claim_event)
+        self._watch(builtin.DEVICE_CLASSES, DeviceClass, self._device_class_event, may_be_unknown=True)
+        self._watch(builtin.RESOURCE_SLICES, ResourceSlice, self._slice_event, may_be_unknown=True)
+        self._watch(builtin.RESOURCE_CLAIMS, ResourceClaim, self._device_claim_event, may_be_unknown=True)
         self._watch(builtin.CSI_NODES, CSINode, self._csi_node_event)
         self._watch(builtin.VOLUME_ATTACHMENTS, VolumeAttachment, self._attachment_event)
         self._watch(builtin.CSI_DRIVERS, CSIDriver, self._driver_event)
@@ -55,8 +55,10 @@ class ClusterHandlers:
         for synced in self._synced:
             await synced()
 
-    def _watch(self, resource: Resource, view: type[T], handler: Handler[T]) -> None:
+    def _watch(self, resource: Resource, view: type[T], handler: Handler[T], *, may_be_unknown: bool = False) -> None:
+        """`may_be_unknown`: servers that are older do without the kind."""
         informer = self._informers.of(resource, view)
+        informer.may_be_unknown |= may_be_unknown
         informer.subscribe(handler)
         self._synced.append(informer.synced)
 
@@ -90,12 +92,12 @@ class ClusterHandlers:
     def _device_class_event(self, old: DeviceClass | None, new: DeviceClass | None) -> None:
         self._snapshot.device_offers.set_class(old, new)
         if new is not None:
-            self._model.on_cluster_event(ClusterEvent(EventKind.DEVICES))
+            self._model.on_cluster_event(ClusterEvent(EventKind.DEVICE_CLASSES))
 
     def _slice_event(self, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
         self._snapshot.device_offers.set_slice(old, new)
         if new is not None:
-            self._model.on_cluster_event(ClusterEvent(EventKind.DEVICES))
+            self._model.on_cluster_event(ClusterEvent(EventKind.DEVICE_SLICES))
 
     def _device_claim_event(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
         self._snapshot.device_claims.set(old, new)

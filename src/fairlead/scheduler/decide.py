@@ -179,16 +179,22 @@ class Decider:
         narrowed = self._narrowed(requirements)
         if narrowed:  # few nodes, and often requirements that only one pod has: those of a daemon
             return Answers(requirements, self.profile, self.snapshot, self._rows_within(narrowed))
-        if requirements.names_claims:  # what they say changes with the claims, and those are one pod's own
+        if not self._is_kept(requirements):
             return Answers(requirements, self.profile, self.snapshot)
         found = Answers(requirements, self.profile, self.snapshot)
         self._answers.maxsize = max(FEWEST_REMEMBERED, REMEMBERED_CELLS // self.snapshot.size)
         self._answers.put(requirements, found)
         return found
 
+    def _is_kept(self, requirements: PodRequirements) -> bool:
+        """What is said where there are claims changes with them, and those are mostly one pod's own."""
+        if requirements.claims or requirements.device_claims:
+            return False
+        return not self.snapshot.device_offers.replaces(requirements.device_amounts)
+
     def known_answers(self, requirements: PodRequirements) -> Answers | None:
         """Those that are kept, as of now. What requires claims, or certain nodes, has none."""
-        found = self._answers.get(requirements)
+        found = self._answers.get(requirements) if self._is_kept(requirements) else None
         if found is not None:
             found.refresh()
         return found

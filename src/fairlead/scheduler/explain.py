@@ -15,6 +15,7 @@ from fairlead.api.taints import first_untolerated, written
 from fairlead.scheduler.claim_notes import claim_waits
 from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.decide import Decider, Unfit
+from fairlead.scheduler.device_notes import about_devices
 from fairlead.scheduler.framework import CannotDecide, Nominate
 from fairlead.scheduler.profile_runtime import ProfileRuntime
 from fairlead.scheduler.requirements import PodRequirements
@@ -228,4 +229,5 @@ _HELP: Final[Mapping[str, Callable[[PodRequirements, Snapshot, list[str]], str]]
     "NodeVolumeLimits": about_limits,
     "VolumeZone": about_zones,
     "VolumeBinding": lambda *_: "a volume that these nodes can reach",
+    "DynamicResources": about_devices,
 }

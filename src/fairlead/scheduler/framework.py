@@ -68,7 +68,8 @@ class EventKind(Flag):
     VOLUMES = auto()  # claims, volumes and classes
     ATTACH_LIMITS = auto()  # a node can have more volumes, or has fewer
     STORAGE_CAPACITY = auto()  # a driver has more room for new volumes
-    DEVICES = auto()  # what is offered: classes and slices
+    DEVICE_CLASSES = auto()
+    DEVICE_SLICES = auto()
     DEVICE_CLAIMS = auto()
     OWN_TOLERATIONS = auto()  # of the refused pod itself
     OWN_GATES = auto()
@@ -92,7 +93,8 @@ _LABELS: Final = {
     EventKind.VOLUMES: "PersistentVolumeClaimUpdate",
     EventKind.ATTACH_LIMITS: "CSINodeUpdate",
     EventKind.STORAGE_CAPACITY: "CSIStorageCapacityUpdate",
-    EventKind.DEVICES: "ResourceSliceUpdate",
+    EventKind.DEVICE_CLASSES: "DeviceClassUpdate",
+    EventKind.DEVICE_SLICES: "ResourceSliceUpdate",
     EventKind.DEVICE_CLAIMS: "ResourceClaimUpdate",
     EventKind.OWN_TOLERATIONS: "UnscheduledPodUpdatePodToleration",
     EventKind.OWN_GATES: "UnscheduledPodUpdatePodSchedulingGatesEliminated",
@@ -195,8 +197,8 @@ class NoRoom(msgspec.Struct, frozen=True):
     is_final: bool = False
     #: Things changed while it was looked for: the pod is tried again after its back-off, whatever else happens.
     is_overtaken: bool = False
-    #: This claim is given up, so that its devices can be had elsewhere.
-    deallocates: ResourceClaim | None = None
+    #: The devices of this claim are given up, so that others can be had; one for extended resources goes with them.
+    gives_up: ResourceClaim | None = None
 
 
 class Handle(msgspec.Struct, frozen=True):

@@ -47,7 +47,10 @@ def node_trials(request: SchedulingRequest, decider: Decider) -> NodeTrials:
     """By arithmetic, where NodeResourcesFit alone looks at the pods of the node."""
     filters, snapshot = decider.filters_of(request.requirements), decider.snapshot
     readers = [plugin for plugin in filters if (Reads.PODS | Reads.CLUSTER | Reads.AMOUNTS) & plugin.reads]
-    if len(readers) == 1 and isinstance(fit := readers[0], NodeResourcesFit) and not reads_others(request, decider):
+    is_plain = not reads_others(request, decider) and not snapshot.device_offers.replaces(
+        request.requirements.device_amounts
+    )
+    if is_plain and len(readers) == 1 and isinstance(fit := readers[0], NodeResourcesFit):
         wanted = fit.demands(request.requirements)
         return NodeTrials(lambda row, nominated: ByAmounts(snapshot, row, wanted, nominated), is_slow=False)
     dry_run = decider.dry_run(request)

@@ -129,8 +129,8 @@ class Outcomes:
     def no_room(self, queued: QueuedPod, refusal: KnownRefusal) -> None:
         """No node will do, and nobody can make room."""
         self._tried_preemption(0)
-        if (claim := refusal.outcome.deallocates) is not None:
-            self._status.writers.start(partial(self._status.deallocate, claim))
+        if (claim := refusal.outcome.gives_up) is not None:
+            self._status.writers.start(partial(self._status.give_up, claim))
         nominated = None
         if refusal.outcome.clears_nomination:
             self._nominate(queued, nominated := "")

@@ -72,6 +72,6 @@ class PostFilterResults:
                 message,
                 clears or result.clears_nomination,
                 is_overtaken=overtaken or result.is_overtaken,
-                deallocates=before.deallocates or result.deallocates,
+                gives_up=before.gives_up or result.gives_up,
             )
         self._is_first = False

@@ -44,8 +44,6 @@ ACTIVATED: Final = "ForceActivate"
 #: Requirements, relations (where a plugin about other pods refused), profile and who refused: what a hint depends on.
 _HintKey = tuple[PodRequirements, PodRelations | None, str, frozenset[str]]
 _Group = TypeVar("_Group", _HintKey, float)
-#: What others do that may let a pod be tried which a plugin holds back.
-_UNGATING: Final = EventKind.DEVICE_CLAIMS
 #: So many void entries more than others may a heap have before they are dropped.
 _MOST_VOID: Final = 16
 #: The clock may be this early when a timer fires.
@@ -125,7 +123,7 @@ class SchedulingQueue:
             QueueState.ERROR: [],
         }
         self._unschedulable: dict[_HintKey, dict[str, QueuedPod]] = {}
-        self._gated: dict[str, QueuedPod] = {}
+        self._gated: dict[_HintKey, dict[str, QueuedPod]] = {}
         #: The same pods by when they are overdue: on few different times, as upstream looks for them now and then.
         self._overdue: dict[float, dict[str, QueuedPod]] = {}
         self._in_flight: dict[str, InFlight] = {}
@@ -192,7 +190,7 @@ class SchedulingQueue:
         )
         if in_flight is not None:
             in_flight.changes.append(event)
-        if state is QueueState.UNSCHEDULABLE:
+        if state in (QueueState.UNSCHEDULABLE, QueueState.GATED):
             self._put(queued, QueueState.NONE)
         queued.pod, queued.request = pod, request
         if state is QueueState.GATED:
@@ -272,9 +270,10 @@ class SchedulingQueue:
         for in_flight in self._in_flight.values():
             if most_important is None or in_flight.queued.pod.priority <= most_important:
                 in_flight.changes.append(event)
-        for queued in list(self._gated.values()) if event.kinds & _UNGATING else ():
-            if _is_helped(event, queued):
-                self._activate(queued, event.label)
+        for pods in list(self._gated.values()):
+            if _is_helped(event, next(iter(pods.values()))):
+                for queued in list(pods.values()):
+                    self._activate(queued, event.label)
         for pods in list(self._unschedulable.values()):
             if _is_helped(event, next(iter(pods.values()))):
                 label = event.label
@@ -312,6 +311,8 @@ class SchedulingQueue:
 
     def _activate(self, queued: QueuedPod, event: str) -> None:
         """Into the active queue, unless a plugin holds the pod back."""
+        if queued.state is QueueState.GATED:
+            self._put(queued, QueueState.NONE)
         held = queued.profile.pre_enqueue(queued.pod, self._snapshot)
         if held is not None:
             queued.refused_by = frozenset({held[0].name})
@@ -346,7 +347,7 @@ class SchedulingQueue:
             _take_out(self._unschedulable, _hint_key(queued), queued)
             _take_out(self._overdue, queued.overdue_at, queued)
         elif before is QueueState.GATED:
-            del self._gated[queued.key]
+            _take_out(self._gated, _hint_key(queued), queued)
         self._counts[before] -= 1
         self._counts[state] += 1
         queued.state = state
@@ -358,7 +359,7 @@ class SchedulingQueue:
             self._unschedulable.setdefault(_hint_key(queued), {})[queued.key] = queued
             self._overdue.setdefault(queued.overdue_at, {})[queued.key] = queued
         elif state is QueueState.GATED:
-            self._gated[queued.key] = queued
+            self._gated.setdefault(_hint_key(queued), {})[queued.key] = queued
         self._tidy(before)
 
     def _tidy(self, state: QueueState) -> None:

@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
+from fairlead.api.devices import CLASS_RESOURCE_PREFIX
 from fairlead.api.disks import Disk, disks_of
 from fairlead.api.host_ports import HostPort, host_ports
 from fairlead.api.node_affinity import NodeAffinity
@@ -62,6 +63,16 @@ class DeviceClaim(msgspec.Struct, frozen=True):
     is_generated: bool
 
 
+class DeviceAmount(msgspec.Struct, frozen=True):
+    """What one container requests of an extended resource, for which a class of devices may stand (KEP-5004)."""
+
+    resource: str
+    count: int
+    container: str
+    #: How a claim for it calls the request.
+    request: str
+
+
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class PodRequirements:
     """A pod as the plugins see it. Amounts are whole numbers: cpu in milli, everything else in units."""
@@ -80,17 +91,13 @@ class PodRequirements:
     claims: tuple[PodClaim, ...] = ()
     disks: tuple[Disk, ...] = ()
     device_claims: tuple[DeviceClaim, ...] = ()
+    device_amounts: tuple[DeviceAmount, ...] = ()
     #: What its node must declare that it can do.
     features: frozenset[str] = frozenset()
     _claim_keys: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
         self._claim_keys = frozenset(claim.key for claim in self.claims)
-
-    @property
-    def names_claims(self) -> bool:
-        """Whether what it requires changes with claims, which are mostly one pod's own."""
-        return bool(self.claims or self.device_claims)
 
     def has_claim(self, key: str) -> bool:
         """Whether the claim of that `namespace/name` is behind one of its volumes."""
@@ -161,6 +168,7 @@ def requirements_of(pod: Pod) -> PodRequirements:
         claims=claims_of(pod),
         disks=tuple(disks_of(spec.volumes or ())),
         device_claims=device_claims_of(pod),
+        device_amounts=device_amounts_of(pod),
         features=_features(containers),
     )
 
@@ -310,6 +318,25 @@ def device_claims_of(pod: Pod) -> tuple[DeviceClaim, ...]:
         if name is not None:  # whoever made the claims found that this one is not needed
             found.append(DeviceClaim(name and f"{meta.namespace}/{name}", meta.key, meta.uid, is_generated))
     return tuple(found)
+
+
+def device_amounts_of(pod: Pod) -> tuple[DeviceAmount, ...]:
+    """Container by container, the init containers first."""
+    found = []
+    for place, container in enumerate((*(pod.spec.init_containers or ()), *pod.spec.containers)):
+        requests = container.resources.requests or {}
+        for index, name in enumerate(sorted(requests)):
+            if _may_be_devices(name) and (count := parse(requests[name]).units) > 0:
+                request = f"container-{place}-request-{index}"
+                found.append(DeviceAmount(name, count, container.name, request))
+    return tuple(found)
+
+
+def _may_be_devices(name: str) -> bool:
+    """A resource of somebody else's domain, or a class of devices as a resource (IsDRAExtendedResourceName)."""
+    if name.startswith(CLASS_RESOURCE_PREFIX):
+        return True
+    return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
 
 
 def normalized_image(name: str) -> str:

@@ -73,12 +73,12 @@ class StatusWriter:
         """Evict the pods, with their grace; False if some could not be."""
         return all(await asyncio.gather(*(self._evict(preemptor, victim, node) for victim in victims)))
 
-    async def deallocate(self, claim: ResourceClaim) -> None:
+    async def give_up(self, claim: ResourceClaim) -> None:
         """Give up the devices of a claim that nobody else has, if it is still as it was."""
         try:
-            await writes.deallocate(self._api, claim)
+            await writes.give_up(self._api, claim)
         except (ApiError, OSError) as error:
-            log.warning("cannot deallocate %s: %s", claim.metadata.key, error)
+            log.warning("cannot give up the devices of %s: %s", claim.metadata.key, error)
 
     async def _evict(self, preemptor: Pod, victim: Pod, node: str) -> bool:
         try:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from fairlead.api.scheduling import Pod
 from fairlead.scheduler.answers import Answers
 from fairlead.scheduler.cluster_model import ClusterModel
+from fairlead.scheduler.framework import CannotDecide
 from fairlead.scheduler.snapshot import Placed
 
 
@@ -29,7 +30,10 @@ class WhatIf:
         }
         there = [placed for guest, node in beside if (placed := self._placed(guest, node)) is not None]
         with snapshot.assuming(without=gone.values(), beside=there):
-            rows = runtime.decider.feasible_of(request, Answers(request.requirements, runtime.profile, snapshot))
+            try:
+                rows = runtime.decider.feasible_of(request, Answers(request.requirements, runtime.profile, snapshot))
+            except CannotDecide:  # the scheduler says so when it tries the pod
+                return ""
             return snapshot.names[int(rows[0])] if len(rows) else ""
 
     def _placed(self, pod: Pod, node: str) -> Placed | None:

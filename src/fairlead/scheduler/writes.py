@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
 from fairlead.api import builtin
-from fairlead.api.devices import ResourceClaim
+from fairlead.api.devices import EXTENDED_RESOURCE_CLAIM, FINALIZER, ResourceClaim
 from fairlead.api.objects import Obj
 from fairlead.api.scheduling import Pod
 from fairlead.api.verbs import Api, DeleteOptions, PatchType
@@ -83,16 +83,6 @@ async def patch_status(api: Api, pod: Pod, status: Obj) -> Pod:
     return done.view(Pod)
 
 
-async def deallocate(api: Api, claim: ResourceClaim) -> None:
-    """Take the devices from a claim, unless it has changed."""
-    meta = claim.metadata
-    patch = {
-        "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
-        "status": {"allocation": None, "reservedFor": None, "devices": None},
-    }
-    await api.patch(builtin.RESOURCE_CLAIMS, meta.name, meta.namespace, patch, PatchType.MERGE, subresource="status")
-
-
 async def evict(api: Api, victim: Pod, scheduler: str) -> None:
     """Say why the pod has to go, then delete it; it has its grace period (S3-27)."""
     meta, known = victim.metadata, victim.condition("DisruptionTarget")
@@ -112,3 +102,25 @@ async def evict(api: Api, victim: Pod, scheduler: str) -> None:
     ):
         await patch_status(api, victim, {"conditions": [condition]})
     await api.delete(builtin.PODS, meta.name, meta.namespace, DeleteOptions(precondition_uid=meta.uid))
+
+
+async def give_up(api: Api, claim: ResourceClaim) -> None:
+    """Take the devices from a claim, unless it has changed; one that was made for extended resources is deleted."""
+    meta = claim.metadata
+    if meta.annotations.get(EXTENDED_RESOURCE_CLAIM) == "true":
+        await delete_claim(api, claim)
+        return
+    patch = {
+        "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
+        "status": {"allocation": None, "reservedFor": None, "devices": None},
+    }
+    await api.patch(builtin.RESOURCE_CLAIMS, meta.name, meta.namespace, patch, PatchType.MERGE, subresource="status")
+
+
+async def delete_claim(api: Api, claim: ResourceClaim) -> None:
+    """Delete a claim, whatever it has."""
+    meta = claim.metadata
+    if FINALIZER in meta.finalizers:
+        patch = {"metadata": {"uid": meta.uid, "$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
+        await api.patch(builtin.RESOURCE_CLAIMS, meta.name, meta.namespace, patch, PatchType.STRATEGIC)
+    await api.delete(builtin.RESOURCE_CLAIMS, meta.name, meta.namespace, DeleteOptions(precondition_uid=meta.uid))

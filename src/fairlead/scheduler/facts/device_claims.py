@@ -19,6 +19,7 @@ import msgspec
 from fairlead.api.devices import Allocation, DeviceId, ResourceClaim
 from fairlead.api.quantity import ZERO, Quantity, parse
 from fairlead.scheduler.devices.allocator import ClaimDevices, Taken
+from fairlead.scheduler.devices.extended import extended_owner
 from fairlead.scheduler.facts.device_offers import DeviceOffers
 
 #: A device that somebody has; and of one that several may have, how much.
@@ -29,9 +30,8 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 @dataclass(slots=True, eq=False)
 class ClaimReservation:
-    """What the claims of a pod are to get on the node that it was given."""
+    """What claims of a pod are to get on the node that it was given."""
 
-    node: str
     #: By the uid of the claim; what is written is taken out.
     claims: dict[str, tuple[ResourceClaim, ClaimDevices]]
 
@@ -44,6 +44,8 @@ class DeviceClaims:
         self._claims: dict[str, ResourceClaim] = {}
         self._by_uid: dict[str, ResourceClaim] = {}
         self._specs: dict[str, bytes] = {}
+        #: Those that were made for extended resources, by the uids of the pods.
+        self._extended: dict[str, ResourceClaim] = {}
         self._reservations: dict[str, ClaimReservation] = {}
         #: Claims by uid: the pods for which they are being allocated.
         self._pods: dict[str, str] = {}
@@ -58,6 +60,10 @@ class DeviceClaims:
         """The claim of that `namespace/name`."""
         return self._claims.get(key)
 
+    def extended_of(self, pod: str) -> ResourceClaim | None:
+        """The claim that was made for extended resources of the pod with that uid."""
+        return self._extended.get(pod)
+
     def set(self, old: ResourceClaim | None, new: ResourceClaim | None) -> ResourceClaim | None:
         """A claim came, changed or went; what is older than is known says nothing. Returns what was known before."""
         either = new or old
@@ -68,8 +74,11 @@ class DeviceClaims:
         if known is not None:
             del self._claims[known.metadata.key], self._by_uid[known.metadata.uid]
             self._specs.pop(known.metadata.uid, None)
+            self._extended.pop(extended_owner(known), None)
         if new is not None:
             self._claims[new.metadata.key] = self._by_uid[new.metadata.uid] = new
+            if pod := extended_owner(new):
+                self._extended[pod] = new
         for claim in (known, new):
             if claim is not None:
                 self._count_again(claim.metadata.uid)
@@ -129,10 +138,10 @@ class DeviceClaims:
     def is_being_allocated(self, claim: ResourceClaim) -> bool:
         return claim.metadata.uid in self._pods
 
-    def reserve(self, pod: str, node: str, claims: Iterable[tuple[ResourceClaim, ClaimDevices]]) -> None:
+    def reserve(self, pod: str, claims: Iterable[tuple[ResourceClaim, ClaimDevices]]) -> None:
         """Count these devices as taken, for claims of the pod with that uid."""
         by_uid = {claim.metadata.uid: (claim, devices) for claim, devices in claims}
-        self._reservations[pod] = ClaimReservation(node, by_uid)
+        self._reservations[pod] = ClaimReservation(by_uid)
         for uid in by_uid:
             self._pods[uid] = pod
             self._count_again(uid)

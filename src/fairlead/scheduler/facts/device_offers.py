@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
-from fairlead.api.devices import DeviceClass, PoolId, ResourceSlice
+from fairlead.api.devices import CLASS_RESOURCE_PREFIX, DeviceClass, PoolId, ResourceSlice
 from fairlead.scheduler.devices.pools import Offered, Pool
+from fairlead.scheduler.requirements import DeviceAmount
 
 #: What an answer about a node rests on: what all nodes may reach, and what that node alone can.
 Stamp: TypeAlias = tuple[int, int]
@@ -17,6 +19,8 @@ class DeviceOffers:
 
     def __init__(self) -> None:
         self.classes: dict[str, DeviceClass] = {}
+        #: The class that stands for an extended resource.
+        self._class_of: dict[str, str] = {}
         self._slices: dict[PoolId, dict[str, Offered]] = {}
         self._pools: dict[PoolId, Pool] = {}  # as far as anybody has asked
         #: How many slices of a pool are for one node alone, by the node; and for others.
@@ -31,6 +35,19 @@ class DeviceOffers:
             self.classes.pop(old.metadata.name, None)
         if new is not None:
             self.classes[new.metadata.name] = new
+        self._class_of = {
+            resource: found.metadata.name
+            for found in sorted(self.classes.values(), key=_newest_last)
+            for resource in _resources_of(found)
+        }
+
+    def class_of(self, resource: str) -> str | None:
+        """The class of devices that can be had in place of an extended resource; the newest of several."""
+        return self._class_of.get(resource)
+
+    def replaces(self, amounts: Iterable[DeviceAmount]) -> bool:
+        """Whether any of these may be had as devices."""
+        return bool(self._class_of) and any(amount.resource in self._class_of for amount in amounts)
 
     def set_slice(self, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
         if old is not None:
@@ -91,3 +108,14 @@ class DeviceOffers:
             return
         for offered in self._slices.get(pool, {}).values():
             self._versions[offered.slice.spec.node_name or ""] += 1
+
+
+def _resources_of(found: DeviceClass) -> Iterator[str]:
+    yield f"{CLASS_RESOURCE_PREFIX}{found.metadata.name}"
+    if found.spec.extended_resource_name:
+        yield found.spec.extended_resource_name
+
+
+def _newest_last(found: DeviceClass) -> tuple[str, list[int]]:
+    """Of those made in one second the first by name counts, so it is the last here."""
+    return found.metadata.creation_timestamp, [-ord(letter) for letter in found.metadata.name]

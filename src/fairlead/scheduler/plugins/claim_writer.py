@@ -7,6 +7,7 @@ that was decided on; where somebody else wrote it meanwhile, it is looked at onc
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -21,9 +22,11 @@ from fairlead.api.references import reference
 from fairlead.api.scheduling import Pod
 from fairlead.api.verbs import PatchType
 from fairlead.runtime import clock
+from fairlead.scheduler import writes
+from fairlead.scheduler.devices.extended import is_in_memory, status_of, to_be_made
 from fairlead.scheduler.devices.results import allocation_of
 from fairlead.scheduler.framework import Handle, PluginError
-from fairlead.scheduler.requirements import device_claims_of
+from fairlead.scheduler.requirements import device_amounts_of, device_claims_of
 
 #: As client-go's `DefaultRetry`.
 _TRIES: Final = 5
@@ -43,19 +46,39 @@ class ClaimWriter:
         self._pod, self._node, self._handle = pod, node, handle
         self._api, self._claims = handle.api, handle.snapshot.device_claims
         self._keys = list(dict.fromkeys(claim.key for claim in device_claims_of(pod)))
+        #: The one that was made for extended resources of the pod.
+        self._made: ResourceClaim | None = None
 
     async def write(self) -> None:
         """Return once all claims are allocated, and reserved for the pod. Raises PluginError or ApiError."""
+        await self._write_extended()
         for key in self._keys:
             claim = self._known(key)
             if not claim.is_reserved_for(self._pod.metadata.uid):
                 await self._reserve(claim)
 
-    async def _reserve(self, claim: ResourceClaim) -> None:
-        uid, pod = claim.metadata.uid, self._pod.metadata.uid
+    async def _write_extended(self) -> None:
+        """Make the claim that stands for extended resources of the pod, if it needs one; there is one at most."""
+        pod = self._pod.metadata.uid
+        reservation = self._claims.reservation(pod)
+        reserved = reservation.claims.values() if reservation is not None else ()
+        wanted = next((claim for claim, _ in reserved if is_in_memory(claim)), None)
+        if wanted is None:
+            return
+        if (left := self._claims.extended_of(pod)) is not None:
+            await writes.delete_claim(self._api, left)
+        namespace = self._pod.metadata.namespace
+        made = (await self._api.create(RESOURCE_CLAIMS, to_be_made(wanted, self._pod), namespace)).view(ResourceClaim)
+        self._made = made
+        await self._reserve(made, wanted.metadata.uid)
+        status = status_of(made, device_amounts_of(self._pod))
+        await writes.patch_status(self._api, self._pod, {"extendedResourceClaimStatus": status})
+
+    async def _reserve(self, claim: ResourceClaim, reserved_as: str = "") -> None:
+        uid, pod = reserved_as or claim.metadata.uid, self._pod.metadata.uid
         for left in reversed(range(_TRIES)):
             try:
-                written = await self._written(claim)
+                written = await self._written(claim, uid)
             except Conflict:
                 if not left:
                     raise
@@ -65,13 +88,13 @@ class ClaimWriter:
                 self._claims.written(pod, uid, written)
                 return
 
-    async def _written(self, claim: ResourceClaim) -> ResourceClaim:
-        """The claim with its allocation, if it has none yet, and with one consumer more."""
+    async def _written(self, claim: ResourceClaim, uid: str) -> ResourceClaim:
+        """The claim with what is reserved for that uid, if it has nothing yet, and with one consumer more."""
         meta = claim.metadata
         if meta.is_terminating:
             raise PluginError(f"claim {meta.key} got deleted in the meantime")
         reservation = self._claims.reservation(self._pod.metadata.uid)
-        reserved = reservation.claims.get(meta.uid) if reservation is not None else None
+        reserved = reservation.claims.get(uid) if reservation is not None else None
         status: Obj = {}
         if reserved is not None:
             if claim.status.allocation is not None:
@@ -98,6 +121,9 @@ class ClaimWriter:
     async def take_back(self) -> None:
         """The pod does not get its node: nothing is kept for it. What cannot be written is done at the next try."""
         uid = self._pod.metadata.uid
+        if self._made is not None:
+            with suppress(ApiError, OSError):
+                await writes.delete_claim(self._api, self._made)
         for key in self._keys:
             claim = self._claims.get(key)
             if claim is None or claim.status.allocation is None or not claim.is_reserved_for(uid):
@@ -128,7 +154,7 @@ class ClaimWriter:
         try:
             async with asyncio.timeout(timeout_seconds):
                 while not self._are_ready():
-                    await self._claims.changed(self._keys)
+                    await self._claims.changed(self._all_keys)
         except TimeoutError:
             raise PluginError("device binding timeout") from None
 
@@ -136,10 +162,14 @@ class ClaimWriter:
         pod = self._handle.pod(self._pod.metadata.key)
         if pod is None or pod.metadata.uid != self._pod.metadata.uid:
             raise PluginError(f'pod "{self._pod.metadata.name}" not found')
-        states = [binding_state(self._known(key)) for key in self._keys]
+        states = [binding_state(self._known(key)) for key in self._all_keys]
         if failure := next((state.failure for state in states if state.failure), ""):
             raise PluginError(failure)
         return all(state.is_ready for state in states)
+
+    @property
+    def _all_keys(self) -> list[str]:
+        return self._keys if self._made is None else [*self._keys, self._made.metadata.key]
 
     def _known(self, key: str) -> ResourceClaim:
         if (claim := self._claims.get(key)) is None:

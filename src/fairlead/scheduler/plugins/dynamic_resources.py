@@ -22,6 +22,7 @@ from fairlead.scheduler.arguments import Arguments
 from fairlead.scheduler.columns import Mask, Rows
 from fairlead.scheduler.devices.allocator import AllocationError, Allocator, ClaimDevices, NodeError
 from fairlead.scheduler.devices.effort import Effort, TooMuchEffort
+from fairlead.scheduler.devices.extended import claim_for
 from fairlead.scheduler.devices.pools import selects
 from fairlead.scheduler.devices.selectors import Selectors
 from fairlead.scheduler.facts.device_offers import Stamp
@@ -36,7 +37,7 @@ from fairlead.scheduler.framework import (
     Refused,
 )
 from fairlead.scheduler.plugins.claim_writer import ClaimWriter, binding_state, is_overdue
-from fairlead.scheduler.requirements import DeviceClaim, PodRequirements, device_claims_of
+from fairlead.scheduler.requirements import DeviceClaim, PodRequirements, device_amounts_of, device_claims_of
 from fairlead.scheduler.scheduling_request import SchedulingRequest
 from fairlead.scheduler.snapshot import Snapshot
 
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
 NO_CLAIMS: Final = "no new claims to deallocate"
 DEALLOCATED: Final = "deallocation of ResourceClaim completed"
+DELETED: Final = "deletion of ResourceClaim completed"
 STILL_NOT: Final = "still not schedulable"
 #: After an outright refusal it misses the state that it would have left behind: an error, after which nobody is asked.
 NOT_FOUND: Final = "not found"
@@ -80,7 +82,8 @@ class DynamicResources(Plugin):
         EventKind.NODE_ADDED
         | EventKind.NODE_LABELS
         | EventKind.NODE_ALLOCATABLE
-        | EventKind.DEVICES
+        | EventKind.DEVICE_CLASSES
+        | EventKind.DEVICE_SLICES
         | EventKind.DEVICE_CLAIMS
         | EventKind.OWN_DEVICE_CLAIMS
     )
@@ -107,9 +110,10 @@ class DynamicResources(Plugin):
             return None
         if (missing := _missing(requirements.device_claims, snapshot)) is not None:
             return missing
-        for named, claim in _claims(requirements, snapshot):
+        pod = requirements.device_claims[0].pod_uid
+        for claim in _claims(requirements, snapshot):
             if claim.status.allocation is not None:
-                if not claim.can_be_reserved and not claim.is_reserved_for(named.pod_uid):
+                if not claim.can_be_reserved and not claim.is_reserved_for(pod):
                     return Refused("resourceclaim in use")
                 continue
             if snapshot.device_claims.is_being_allocated(claim):
@@ -121,9 +125,11 @@ class DynamicResources(Plugin):
     # --- nodes --------------------------------------------------------------------------------------------------------
 
     def filters(self, requirements: PodRequirements) -> bool:
-        return bool(requirements.device_claims)
+        return bool(requirements.device_claims or requirements.device_amounts)
 
     def filter(self, requirements: PodRequirements, snapshot: Snapshot, rows: Rows) -> Mask:
+        if not _claims_any(requirements, snapshot):
+            return np.ones(len(rows), dtype=np.bool_)
         if self.pre_filter(requirements, snapshot) is not None:
             return np.zeros(len(rows), dtype=np.bool_)
         return np.array([not reason for reason in self._reasons(requirements, snapshot, rows)], dtype=np.bool_)
@@ -135,18 +141,19 @@ class DynamicResources(Plugin):
 
     def _reasons(self, requirements: PodRequirements, snapshot: Snapshot, rows: Rows) -> list[str]:
         """Row by row why it will not do; empty if it will."""
-        claims = [claim for _, claim in _claims(requirements, snapshot)]
-        wanting = [claim for claim in claims if claim.status.allocation is None]
-        having = [claim for claim in claims if claim.status.allocation is not None]
+        having = [claim for claim in _claims(requirements, snapshot) if claim.status.allocation is not None]
         unready = any(self._is_lost(claim) for claim in having)
-        answers, effort = self._answers_for(wanting, snapshot), Effort()
+        effort = Effort()
         found = []
         for row in rows.tolist():
             node = snapshot.nodes[row]
-            reason = NO_DEVICES if node is None else ""
-            if node is not None and wanting:
-                reason = self._answer(wanting, snapshot, node, answers, effort).reason
-            if node is not None and not reason and (unready or not all(_is_reached(claim, node) for claim in having)):
+            if node is None:
+                reason = NO_DEVICES
+            elif wanted := _wanted(requirements, snapshot, node):
+                reason = self._answer(wanted, snapshot, node, effort).reason
+            else:
+                reason = ""
+            if not reason and node and (unready or not all(_is_reached(claim, node) for claim in having)):
                 reason = ELSEWHERE
             found.append(reason)
         return found
@@ -158,22 +165,12 @@ class DynamicResources(Plugin):
 
     # --- devices ------------------------------------------------------------------------------------------------------
 
-    def _answers_for(self, claims: Sequence[ResourceClaim], snapshot: Snapshot) -> dict[str, _Answer]:
-        """What is known of the nodes for claims that ask for this."""
+    def _answer(self, claims: Sequence[ResourceClaim], snapshot: Snapshot, node: Node, effort: Effort) -> _Answer:
+        """What the node has for these claims, or others that ask for the same."""
         key = tuple(snapshot.device_claims.wanted(claim) for claim in claims)
         if (answers := self._answers.get(key)) is None:
             answers = {}
             self._answers.put(key, answers)
-        return answers
-
-    def _answer(
-        self,
-        claims: Sequence[ResourceClaim],
-        snapshot: Snapshot,
-        node: Node,
-        answers: dict[str, _Answer],
-        effort: Effort,
-    ) -> _Answer:
         offers, name, labels = snapshot.device_offers, node.metadata.name, node.metadata.labels
         stamp, known = offers.stamp(name), answers.get(name)
         if known is not None and known.stamp == stamp and (not offers.has_shared or known.labels == labels):
@@ -209,37 +206,40 @@ class DynamicResources(Plugin):
         snapshot = runtime.decider.snapshot
         if found.outright:
             return NoRoom(NO_CLAIMS) if self.name in found.plugins else NoRoom(NOT_FOUND, is_final=True)
-        claims = [claim for _, claim in _claims(request.requirements, snapshot)]
-        if not claims:
+        if not _claims_any(request.requirements, snapshot):
             return NoRoom(NO_CLAIMS)
         nodes = [node for node in snapshot.nodes if node is not None]
-        for claim in claims:
+        for claim in _claims(request.requirements, snapshot):
             if claim.status.allocation is None or not _is_alone(claim, pod):
                 continue
             if self._is_lost(claim) or not all(_is_reached(claim, node) for node in nodes):
-                return NoRoom(DEALLOCATED, deallocates=claim)
+                return NoRoom(DEALLOCATED, gives_up=claim)
+        if (left := snapshot.device_claims.extended_of(pod.metadata.uid)) is not None:
+            return NoRoom(DELETED, gives_up=left)
         return NoRoom(STILL_NOT)
 
     def reserve(self, pod: Pod, node: str, handle: Handle) -> None:
         """The devices count as taken from now on (SignalClaimPendingAllocation)."""
-        snapshot = handle.snapshot
-        if not (named := device_claims_of(pod)) or (row := snapshot.row_of(node)) is None:
+        if not pod.spec.resource_claims and not device_amounts_of(pod):
             return
-        claims = [claim for each in named if (claim := snapshot.device_claims.get(each.key)) is not None]
-        wanting = [claim for claim in claims if claim.status.allocation is None]
-        found = snapshot.nodes[row]
-        if not wanting or found is None:
+        snapshot, row = handle.snapshot, handle.snapshot.row_of(node)
+        found = snapshot.nodes[row] if row is not None else None
+        placed = snapshot.placed(pod.metadata.key)
+        if found is None or placed is None:
             return
-        answer = self._answer(wanting, snapshot, found, self._answers_for(wanting, snapshot), Effort())
+        wanted = _wanted(placed.requirements, snapshot, found, pod.metadata.uid)
+        if not wanted:
+            return
+        answer = self._answer(wanted, snapshot, found, Effort())
         if answer.devices is None:
             raise CannotDecide("claim allocation not found for node")
-        snapshot.device_claims.reserve(pod.metadata.uid, node, zip(wanting, answer.devices, strict=True))
+        snapshot.device_claims.reserve(pod.metadata.uid, zip(wanted, answer.devices, strict=True))
 
     def unreserve(self, pod: Pod, node: str, handle: Handle) -> None:
         handle.snapshot.device_claims.release(pod.metadata.uid)
 
     def pre_binds(self, pod: Pod, node: str, handle: Handle) -> bool:
-        return bool(device_claims_of(pod))
+        return bool(device_claims_of(pod)) or handle.snapshot.device_claims.reservation(pod.metadata.uid) is not None
 
     async def pre_bind(self, pod: Pod, node: str, handle: Handle) -> None:
         """Return once the pod's claims have their devices, for this pod, and these are ready."""
@@ -280,13 +280,24 @@ def _missing(named: Sequence[DeviceClaim], snapshot: Snapshot) -> Refused | None
     return None
 
 
-def _claims(requirements: PodRequirements, snapshot: Snapshot) -> list[tuple[DeviceClaim, ResourceClaim]]:
+def _claims(requirements: PodRequirements, snapshot: Snapshot) -> list[ResourceClaim]:
     """Those that are there, each once."""
-    found = {}
-    for named in requirements.device_claims:
-        if (claim := snapshot.device_claims.get(named.key)) is not None:
-            found[named.key] = named, claim
-    return list(found.values())
+    keys = dict.fromkeys(named.key for named in requirements.device_claims)
+    return [claim for key in keys if (claim := snapshot.device_claims.get(key)) is not None]
+
+
+def _claims_any(requirements: PodRequirements, snapshot: Snapshot) -> bool:
+    """Whether there is anything to look at."""
+    return bool(requirements.device_claims) or snapshot.device_offers.replaces(requirements.device_amounts)
+
+
+def _wanted(requirements: PodRequirements, snapshot: Snapshot, node: Node, pod: str = "") -> list[ResourceClaim]:
+    """The claims that have no devices yet, on that node also the one for extended resources of the pod of that uid."""
+    wanted = [claim for claim in _claims(requirements, snapshot) if claim.status.allocation is None]
+    if requirements.device_amounts:
+        extended = claim_for(requirements.device_amounts, node, snapshot.device_offers.class_of, pod)
+        wanted += () if extended is None else (extended,)
+    return wanted
 
 
 def _unknown_class(claim: ResourceClaim, classes: Mapping[str, DeviceClass]) -> Refused | None:

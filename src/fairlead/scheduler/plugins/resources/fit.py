@@ -14,6 +14,7 @@ from fairlead.api.scheduling import Node
 from fairlead.api.strict import ConfigurationError, Strict, check
 from fairlead.scheduler.arguments import Arguments
 from fairlead.scheduler.columns import Ints, Mask, Rows
+from fairlead.scheduler.facts.device_offers import DeviceOffers
 from fairlead.scheduler.framework import ClusterEvent, EventKind, Plugin, Reads, Refusals
 from fairlead.scheduler.plugins.resources.scoring import (
     CPU_AND_MEMORY,
@@ -62,6 +63,7 @@ class NodeResourcesFit(Plugin):
         | EventKind.POD_REMOVED
         | EventKind.POD_SCALED_DOWN
         | EventKind.OWN_SCALED_DOWN
+        | EventKind.DEVICE_CLASSES
     )
 
     arguments = FitArguments
@@ -77,6 +79,8 @@ class NodeResourcesFit(Plugin):
         """`ignored` extended resources, and those of whole groups, are left to extenders or other plugins."""
         self._strategy, self._resources = strategy, resources
         self._ignored, self._ignored_groups = ignored, ignored_groups
+        #: As of the last decision: `helps` is told of events alone.
+        self._offers = DeviceOffers()
 
     @classmethod
     def configured(cls, args: FitArguments) -> Self:
@@ -109,18 +113,31 @@ class NodeResourcesFit(Plugin):
 
     def filter(self, requirements: PodRequirements, snapshot: Snapshot, rows: Rows) -> Mask:
         mask: Mask = snapshot.pod_count[rows] < snapshot.allowed_pods[rows]
-        demands = self.demands(requirements)
-        if any(name not in snapshot.allocatable for name in demands):
+        demands, self._offers = self.demands(requirements), snapshot.device_offers
+        if any(name not in snapshot.allocatable and self._offers.class_of(name) is None for name in demands):
             return np.zeros(len(rows), dtype=np.bool_)
         for name, amount in demands.items():
-            mask &= snapshot.allocatable[name][rows] - snapshot.requested[name][rows] >= amount
+            mask &= self._has(name, amount, snapshot, rows)
         return mask
+
+    def _has(self, name: str, amount: int, snapshot: Snapshot, rows: Rows) -> Mask:
+        """Which rows have enough left. One that has none at all may have devices in its place: others look at these."""
+        allocatable = snapshot.allocatable[name][rows]
+        enough: Mask = allocatable - snapshot.requested[name][rows] >= amount
+        if snapshot.device_offers.class_of(name) is not None:
+            enough |= allocatable <= 0
+        return enough
 
     def refusals(self, requirements: PodRequirements, snapshot: Snapshot, rows: Rows) -> Refusals:
         """Every lacking resource is named; one that exceeds the whole node cannot be helped (S0-70)."""
         full = snapshot.pod_count[rows] >= snapshot.allowed_pods[rows]
         refusals = Refusals(Counter({TOO_MANY_PODS: int(full.sum())}), np.zeros(len(rows), dtype=np.bool_))
         for name, amount in self.demands(requirements).items():
+            if snapshot.device_offers.class_of(name) is not None:
+                lacking = ~self._has(name, amount, snapshot, rows)
+                refusals.reasons[f"Insufficient {name}"] += int(lacking.sum())
+                refusals.unresolvable |= lacking & (snapshot.allocatable[name][rows] < amount)
+                continue
             if name not in snapshot.allocatable:  # a pod may name thousands that no node has
                 refusals.reasons[f"Insufficient {name}"] += len(rows)
                 refusals.unresolvable[:] = True
@@ -148,8 +165,10 @@ class NodeResourcesFit(Plugin):
 
     def helps(self, event: ClusterEvent, request: SchedulingRequest) -> bool:
         requirements = request.requirements
+        if event.kinds & EventKind.DEVICE_CLASSES:
+            return bool(requirements.device_amounts)
         if event.new_node is not None:
-            return _fits_empty(requirements, event.new_node) and (
+            return self._fits_empty(requirements, event.new_node) and (
                 event.old_node is None or _has_grown(requirements, event.old_node, event.new_node)
             )
         if (
@@ -160,6 +179,14 @@ class NodeResourcesFit(Plugin):
             old, new = event.old_requirements.requests, event.new_requirements.requests
             return any(old.get(name, 0) > new.get(name, 0) for name in requirements.requests)
         return True
+
+    def _fits_empty(self, requirements: PodRequirements, node: Node) -> bool:
+        allocatable = allocatable_of(node)
+        return allowed_pods_of(node) > 0 and all(
+            amount <= allocatable.get(name, 0)
+            or (not allocatable.get(name) and self._offers.class_of(name) is not None)
+            for name, amount in requirements.requests.items()
+        )
 
 
 def _strategy_of(scoring: ScoringStrategy) -> Strategy:
@@ -189,13 +216,6 @@ def _strategy_of(scoring: ScoringStrategy) -> Strategy:
             check(points[index - 1].utilization < point.utilization, f"{where}.utilization", point.utilization,
                   "values must be sorted in increasing order")  # fmt: skip
     return ratio([(point.utilization, point.score) for point in points])
-
-
-def _fits_empty(requirements: PodRequirements, node: Node) -> bool:
-    allocatable = allocatable_of(node)
-    return allowed_pods_of(node) > 0 and all(
-        amount <= allocatable.get(name, 0) for name, amount in requirements.requests.items()
-    )
 
 
 def _has_grown(requirements: PodRequirements, old: Node, new: Node) -> bool:
