@@ -225,7 +225,7 @@ class DynamicResources(Plugin):
                 return NoRoom(DEALLOCATED, gives_up=claim)
         if (left := snapshot.device_claims.extended_of(pod.metadata.uid)) is not None:
             return NoRoom(DELETED, gives_up=left)
-        return NoRoom(STILL_NOT, is_overtaken=TOO_LONG in found.reasons)
+        return NoRoom(STILL_NOT, is_unfinished=TOO_LONG in found.reasons)
 
     def reserve(self, pod: Pod, node: str, handle: Handle) -> None:
         """The devices count as taken from now on (SignalClaimPendingAllocation)."""
