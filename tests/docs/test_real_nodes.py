@@ -23,7 +23,6 @@ def test_every_option_of_the_table_is_one(option: str) -> None:
 @pytest.mark.parametrize(
     "spec",
     [
-        {"resourceClaims": [{"name": "device"}]},
         {"containers": [{"name": "c", "volumeDevices": [{"name": "v"}]}]},
         {"volumes": [{"name": "v", "emptyDir": {"medium": "HugePages"}}]},
         {"somethingNew": "x"},

@@ -25,6 +25,9 @@ from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.cgroups.probes import least_oom_score_adj
 from fairlead.agent.cgroups.usage import CgroupUsage, usage_of
 from fairlead.agent.claims import claim
+from fairlead.agent.devices.claims import DeviceClaims
+from fairlead.agent.devices.drivers import Drivers
+from fairlead.agent.devices.sockets import PluginSockets
 from fairlead.agent.eviction import Evictions
 from fairlead.agent.health_port import serve_health
 from fairlead.agent.image_collector import ImageCollector
@@ -177,6 +180,7 @@ class NodeAgent:
         self._recorder = EventRecorder(api, "kubelet", host=identity.name)
         self._provisioner = LocalPathProvisioner(storage, identity.name, identity.hostname, root) if storage else None
         self._network, self._root = networking(config), root
+        self._drivers = Drivers(api, identity.name)
         self._network_failure = self._adopting_failure = ""
         self._least_oom_score_adj = least
         self._keepers = keepers
@@ -257,6 +261,8 @@ class NodeAgent:
                 rare = self._measure_seconds * COLLECTION_SECONDS / MONITORING_SECONDS
                 group.create_task(images.run(rare), name="unused images")
                 await known
+                group.create_task(self._drivers.run(), name="drivers")
+                group.create_task(PluginSockets(self._root, self._drivers).run(), name="plugins")
                 if self._serving is not None:
                     shown = whole_document(self._configured.configuration)
                     streams = RealPodStreams(worker, place, shown, self._measured, evictions.counts)
@@ -378,6 +384,7 @@ class NodeAgent:
             cgroups=self._cgroups,
             sources=Sources(self._api),
             claims=Claims(self._api, self._identity.name),
+            devices=DeviceClaims(self._root, self._api, self._drivers),
             services=lambda: with_api_server_at(services, self._api_server) if self._api_server else services,
             users=UserRanges(self._root / POD_FOLDERS, config.max_pods, ids_per_pod(config)),
             events=PodEvents(self._recorder, config.event_record_qps, config.event_burst),

@@ -14,6 +14,8 @@ from fairlead.agent.cgroups.daemons import take_back
 from fairlead.agent.cgroups.hierarchies import hierarchies
 from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.claims import LOCK, claimed, held
+from fairlead.agent.devices.claims import STATE
+from fairlead.agent.devices.sockets import PLUGINS, REGISTRY
 from fairlead.agent.measuring.machine import ROOT
 from fairlead.agent.network.reset import reset as reset_network
 from fairlead.agent.network.settings import NetworkSettings
@@ -30,6 +32,7 @@ from fairlead.runtime.loops import run
 _OWN: Final = (
     *("containers", "sandboxes", "state", "pods", "logs", "last-words", "volumes", "static-pods", "pki", "pulls"),
     *("boot-id", OWN_MOUNT, "cri-endpoint", "cgroups.json", DAEMONS, LOCK, "limits.json", "probe"),
+    *(REGISTRY, PLUGINS, STATE),
 )
 #: How long processes that were killed may take to be gone: ten seconds.
 _MOST_TRIES: Final = 200

@@ -39,6 +39,7 @@ class Made(msgspec.Struct, frozen=True):
     default_seccomp: Obj
     #: The container whose processes it is to see.
     process_target: str = ""
+    cdi_devices: Sequence[str] = ()
 
 
 def container_spec(manifest: Obj, container: Obj, made: Made) -> ContainerSpec:
@@ -61,6 +62,7 @@ def container_spec(manifest: Obj, container: Obj, made: Made) -> ContainerSpec:
         security=_security(manifest, container, made),
         host_pid=bool(spec.get("hostPID")),
         process_target=made.process_target,
+        cdi_devices=made.cdi_devices,
         has_tty=bool(container.get("tty")),
         has_stdin=bool(container.get("stdin")),
         has_stdin_once=bool(container.get("stdinOnce")),

@@ -41,10 +41,17 @@ class ObservedRuntime:
         return not self._of(pod).place.runtime.has_sandbox(pod.metadata.uid)
 
     def prepare(self, pod: Pod) -> str | None:
-        return ""  # pods with claims are refused
+        real, key = self._of(pod), "devices"
+        problem = real.errands.ask(key, real.prepare_devices)
+        if problem:
+            real.errands.forget(key)
+        return problem
 
     def unprepare(self, pod: Pod) -> bool:
-        return True
+        real = self._of(pod)
+        if not real.place.devices.is_held(pod.metadata.uid):
+            return True
+        return bool(real.errands.ask("devices back", real.unprepare_devices))
 
     def mount(self, pod: Pod) -> str | None:
         real = self._of(pod)

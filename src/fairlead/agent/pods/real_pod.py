@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
@@ -56,6 +57,8 @@ from fairlead.runtime.clock import monotonic, now
 
 #: How long until what failed is tried again.
 AGAIN_SECONDS: Final = 10.0
+log = logging.getLogger(__name__)
+
 _POST_START_SECONDS: Final = 600.0
 CONTAINER_KINDS: Final = ("initContainers", "containers", "ephemeralContainers")
 
@@ -159,6 +162,20 @@ class RealPod:
         self.tell(Note(WARNING, "FailedCreatePodSandBox", f"Failed to create pod sandbox: {problem}"))
         self.errands.forget_after("sandbox", AGAIN_SECONDS)
         return False
+
+    async def prepare_devices(self) -> str:
+        """Why the pod cannot have those of its claims; nothing once it can. What failed is tried again."""
+        problem = await self.place.devices.prepare(self.pod)
+        if problem:
+            self.errands.forget_after("devices", AGAIN_SECONDS)
+        return problem
+
+    async def unprepare_devices(self) -> bool:
+        problem = await self.place.devices.unprepare(self.pod.metadata.uid)
+        if problem:
+            log.warning("devices of pod %s cannot be given back yet: %s", self.pod.metadata.key, problem)
+            self.errands.forget_after("devices back", AGAIN_SECONDS)
+        return not problem
 
     async def set_up_volumes(self) -> str:
         images = ImageVolumes(self.place.pulls, self._pull_secrets)
@@ -359,8 +376,9 @@ class RealPod:
         id_ = container_id(meta.uid, container["name"], attempt)
         seccomp = {"type": "RuntimeDefault"} if place.configured.configuration.seccomp_default else {}
         profiles = place.root / "seccomp"
-        log, target = logs / f"{attempt}.log", self._target(container)
-        return Made(id_, attempt, image, env, mounts, values, log, profiles, seccomp, target)
+        file, target = logs / f"{attempt}.log", self._target(container)
+        devices = place.devices.cdi_devices(self.pod, self.manifest, container)
+        return Made(id_, attempt, image, env, mounts, values, file, profiles, seccomp, target, devices)
 
     @property
     def _features(self) -> HandlerFeatures:

@@ -147,7 +147,12 @@ class PodWorker:
         await self._pods.synced()
         await self._remnants.collect()
         self._pods.subscribe(self._pod_event)
-        await self._remnants.sweep()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._remnants.sweep(), name="remnants")
+            group.create_task(self._place.devices.run(self._is_active), name="claims of devices")
+
+    def _is_active(self, uid: str) -> bool:
+        return uid in self._real or any(pod.metadata.uid == uid and not pod.is_finished for pod in self._pods)
 
     # -- one step
 

@@ -148,6 +148,8 @@ class ContainerSpec(msgspec.Struct, frozen=True, kw_only=True):
     mounts: Sequence[Mount] = ()
     resources: ContainerValues
     security: Security = msgspec.field(default_factory=Security)
+    #: Devices that are described to the runtime by these names (CDI).
+    cdi_devices: Sequence[str] = ()
     #: Those of its pod.
     users: IdRange | None = None
     host_pid: bool = False

@@ -1,10 +1,11 @@
-"""Calls of a container runtime: gRPC over its socket, by grpclib with our own messages.
+"""Calls of a container runtime, or of who else has a socket here: gRPC, by grpclib with our own messages.
 
 Every call opens the connection anew where it was lost, so a runtime may be restarted at any time.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -52,12 +53,12 @@ class Unreachable(RuntimeFailure):
 
 
 class Client:
-    def __init__(self, endpoint: str) -> None:
-        """ValueError for what is no path of a socket, or `unix://` before one."""
+    def __init__(self, endpoint: str, who: str = "the container runtime") -> None:
+        """ValueError for what is no path of a socket, or `unix://` before one; `who` listens there."""
         path = endpoint.removeprefix(_SCHEME)
         if not path.startswith("/"):
             raise ValueError(f"container runtime endpoint {endpoint!r}: write unix:///path/of/the/socket")
-        self.socket = Path(path)
+        self.socket, self._who = Path(path), who
         config = Configuration(http2_connection_window_size=_WINDOW_BYTES, http2_stream_window_size=_WINDOW_BYTES)
         self._channel = Channel(path=path, codec=Codec(), config=config)
 
@@ -83,6 +84,21 @@ class Client:
                 async for answer in stream:
                     yield await _decoded(answer, method)
 
+    async def connected(self) -> asyncio.Future[None]:
+        """Connect, if that is not so yet; what comes back is done once the connection is lost. Unreachable."""
+        with self._failures_of("connect"):
+            protocol = await self._channel.__connect__()
+        lost = asyncio.get_running_loop().create_future()
+        ended = protocol.connection_lost
+
+        def connection_lost(problem: BaseException | None) -> None:
+            ended(problem)
+            if not lost.done():
+                lost.set_result(None)
+
+        protocol.connection_lost = connection_lost  # type: ignore[assignment,method-assign]
+        return lost
+
     @contextmanager
     def _failures_of(self, path: str) -> Iterator[None]:
         try:
@@ -92,7 +108,7 @@ class Client:
         except TimeoutError:
             raise CallFailed(Status.DEADLINE_EXCEEDED, "context deadline exceeded") from None
         except (OSError, StreamTerminatedError, ProtocolError) as error:
-            raise Unreachable(f"the container runtime at {self.socket} does not answer: {error or 'EOF'}") from None
+            raise Unreachable(f"{self._who} at {self.socket} does not answer: {error or 'EOF'}") from None
         except (Malformed, *_NONSENSE) as error:
             raise CallFailed(Status.INTERNAL, f"{path} answers nonsense: {error}") from None
 

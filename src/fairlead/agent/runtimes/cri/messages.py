@@ -293,6 +293,10 @@ class LinuxContainerConfig(Message, frozen=True):
     security_context: Annotated[LinuxContainerSecurityContext, 2] = LinuxContainerSecurityContext()
 
 
+class CDIDevice(Message, frozen=True):
+    name: Annotated[str, 1] = ""
+
+
 class ContainerConfig(Message, frozen=True):
     metadata: Annotated[ContainerMetadata, 1] = ContainerMetadata()
     image: Annotated[ImageSpec, 2] = ImageSpec()
@@ -307,6 +311,7 @@ class ContainerConfig(Message, frozen=True):
     stdin_once: Annotated[bool, 13] = False
     tty: Annotated[bool, 14] = False
     linux: Annotated[LinuxContainerConfig, 15] = LinuxContainerConfig()
+    cdi_devices: Annotated[list[CDIDevice], 17] = []
 
 
 class CreateContainerRequest(Message, frozen=True):

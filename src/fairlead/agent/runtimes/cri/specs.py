@@ -148,6 +148,7 @@ def container_config(
             resources=resources(spec.resources, least_oom_score_adj),
             security_context=_security(spec, sandbox),
         ),
+        cdi_devices=[cri.CDIDevice(name=name) for name in spec.cdi_devices],
     )
 
 

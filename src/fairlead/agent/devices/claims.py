@@ -1,0 +1,260 @@
+"""The claims of pods of this node: prepared by their drivers before a pod starts, given back before it is over.
+
+Which claims those are survives a restart of the agent: else nobody would give back what is prepared. Claims that
+several pods share are prepared once. Source: pkg/kubelet/cm/dra/manager.go (1.36).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Final
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from fairlead.agent.devices.drivers import Drivers, NoDriver
+from fairlead.agent.devices.messages import Claim, Device
+from fairlead.api.builtin import RESOURCE_CLAIMS
+from fairlead.api.errors import ApiError, NotFound
+from fairlead.api.objects import Obj
+from fairlead.api.pods import Pod
+from fairlead.api.quantity import parse
+from fairlead.api.resource_claims import NotMadeYet, PodClaimNames, ResourceClaim, pod_claims
+from fairlead.api.verbs import Api
+from fairlead.node.resource_claims import claims_problem, needed_claims
+
+if TYPE_CHECKING:
+    from fairlead.agent.devices.plugin import Plugin
+
+STATE: Final = "dra_manager_state"
+#: How often claims are given back of pods that are not there any more.
+_RECONCILE_SECONDS: Final = 60.0
+
+log = logging.getLogger(__name__)
+
+
+class PreparedDevice(msgspec.Struct, frozen=True):
+    requests: tuple[str, ...]
+    cdi: tuple[str, ...]
+
+
+class _Held(msgspec.Struct):
+    """A claim that pods of this node have, or are about to have."""
+
+    namespace: str
+    name: str
+    uid: str
+    pods: set[str]
+    #: By driver.
+    devices: dict[str, tuple[PreparedDevice, ...]]
+    is_prepared: bool = False
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def claim(self) -> Claim:
+        return Claim(namespace=self.namespace, uid=self.uid, name=self.name)
+
+
+class _State(msgspec.Struct):
+    claims: list[_Held]
+
+
+class DeviceClaims:
+    def __init__(self, root: Path, api: Api, drivers: Drivers) -> None:
+        self._file, self._api, self._drivers = root / STATE, api, drivers
+        self._held: dict[str, _Held] = {held.key: held for held in _read(self._file)}
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # those that somebody has or wants
+        self._writing, self._version, self._written = Lock(), 0, 0
+
+    async def run(self, is_active: Callable[[str], bool]) -> None:
+        """Until cancelled: give back what pods have left that are not there any more."""
+        while True:
+            left = {pod for held in self._held.values() for pod in held.pods if not is_active(pod)}
+            for uid in sorted(left):
+                if problem := await self.unprepare(uid):
+                    log.info("claims of pod %s cannot be given back yet: %s", uid, problem)
+            await asyncio.sleep(_RECONCILE_SECONDS)
+
+    def is_held(self, pod_uid: str) -> bool:
+        """Whether there is anything to give back of the pod."""
+        return any(pod_uid in held.pods for held in self._held.values())
+
+    async def prepare(self, pod: Pod) -> str:
+        """Why the pod cannot have its devices; nothing once they are prepared."""
+        try:
+            needed = needed_claims(pod)
+        except NotMadeYet as not_yet:
+            return str(not_yet)
+        if not needed:
+            return ""
+        found: dict[str, ResourceClaim] = {}
+        for name in dict.fromkeys(one.name for one in needed):
+            try:
+                found[name] = (await self._api.get(RESOURCE_CLAIMS, name, pod.metadata.namespace)).view(ResourceClaim)
+            except NotFound:
+                break
+            except (ApiError, OSError) as error:
+                return f"fetch ResourceClaim {name}: {error}"
+        if problem := claims_problem(pod, found):
+            return problem
+        try:  # also of what is prepared already: without its driver something is wrong
+            plugins = {driver: self._drivers.plugin(driver) for claim in found.values() for driver in _drivers(claim)}
+        except NoDriver as problem_:
+            return str(problem_)
+        async with self._locked(claim.metadata.key for claim in found.values()):
+            return await self._prepare(pod.metadata.uid, list(found.values()), plugins)
+
+    async def _prepare(self, uid: str, claims: Sequence[ResourceClaim], plugins: Mapping[str, Plugin]) -> str:
+        from fairlead.agent.devices.plugin import PluginFailure  # with what speaks gRPC
+
+        for claim in claims:
+            known = self._held.get(claim.metadata.key)
+            if known is not None and known.uid != claim.metadata.uid:
+                old = f"old ResourceClaim with same name {known.name} and different UID {known.uid} still exists"
+                return f"{old} (previous pod force-deleted?!)"
+        batches: dict[str, list[_Held]] = defaultdict(list)
+        for claim in claims:
+            meta = claim.metadata
+            held = self._held.setdefault(
+                meta.key,
+                _Held(meta.namespace, meta.name, meta.uid, set(), dict.fromkeys(_drivers(claim), ())),
+            )
+            held.pods.add(uid)
+            if not held.is_prepared:
+                for driver in held.devices:
+                    batches[driver].append(held)
+        await self._keep()  # whatever comes now is given back after a crash
+        for driver, batch in batches.items():
+            try:
+                devices = await plugins[driver].prepare([held.claim for held in batch])
+            except PluginFailure as failure:
+                return str(failure)
+            for held in batch:
+                held.devices[driver] = tuple(map(_prepared, devices[held.uid]))
+        for held in {held.key: held for batch in batches.values() for held in batch}.values():
+            held.is_prepared = True
+        await self._keep()
+        return ""
+
+    async def unprepare(self, pod_uid: str) -> str:
+        """Why the devices of the pod cannot be given back; nothing once they are."""
+        keys = [held.key for held in self._held.values() if pod_uid in held.pods]
+        if not keys:
+            return ""
+        async with self._locked(keys):
+            mine = [held for held in self._held.values() if pod_uid in held.pods]
+            if problem := await self._unprepare([held for held in mine if len(held.pods) == 1]):
+                return problem
+            for held in mine:
+                held.pods.discard(pod_uid)
+                if not held.pods:
+                    del self._held[held.key]
+            await self._keep()
+        return ""
+
+    async def _unprepare(self, last: Sequence[_Held]) -> str:
+        from fairlead.agent.devices.plugin import PluginFailure  # with what speaks gRPC
+
+        batches: dict[str, list[_Held]] = defaultdict(list)
+        for held in last:
+            held.is_prepared = False
+            for driver in held.devices:
+                batches[driver].append(held)
+        for driver, batch in batches.items():
+            try:
+                await self._drivers.plugin(driver).unprepare([held.claim for held in batch])
+            except (NoDriver, PluginFailure) as failure:
+                return str(failure)
+        return ""
+
+    def cdi_devices(self, pod: Pod, manifest: Obj, container: Obj) -> list[str]:
+        """What the runtime is to add to a container, as CDI names it."""
+        asked: dict[str, list[str]] = defaultdict(list)  # by the name in the pod: requests, "" for all of them
+        for claim in (container.get("resources") or {}).get("claims") or ():
+            asked[claim["name"]].append(claim.get("request") or "")
+        names, wanted = PodClaimNames(pod), list[tuple[str, str]]()
+        for entry in pod_claims(pod) if asked else ():
+            if entry.name in asked and (name := names.of(entry)):
+                wanted += [(name, request) for request in asked[entry.name]]
+        wanted += _extended(manifest, container)
+        found = [device for name, request in wanted for device in self._devices(pod.metadata.namespace, name, request)]
+        return list(dict.fromkeys(found))
+
+    def _devices(self, namespace: str, name: str, request: str) -> Iterable[str]:
+        held = self._held.get(f"{namespace}/{name}")
+        for devices in held.devices.values() if held is not None else ():
+            for device in devices:
+                if not request or not device.requests or request in device.requests:
+                    yield from device.cdi
+
+    @asynccontextmanager
+    async def _locked(self, keys: Iterable[str]) -> AsyncIterator[None]:
+        """One pod at a time has to do with a claim, however slow its driver is; others go on."""
+        async with AsyncExitStack() as stack:
+            for key in sorted(keys):
+                await stack.enter_async_context(self._locks.setdefault(key, asyncio.Lock()))
+            yield
+
+    async def _keep(self) -> None:
+        """OSError where the disk takes it not."""
+        self._version += 1
+        content = msgspec.json.encode(_State(list(self._held.values())))
+        await asyncio.to_thread(self._write, self._version, content)
+
+    def _write(self, version: int, content: bytes) -> None:
+        """In a thread, which goes on when nobody waits any more: what is newest stays."""
+        with self._writing:
+            if version > self._written:
+                _replace(self._file, content)
+                self._written = version
+
+
+def _drivers(claim: ResourceClaim) -> list[str]:
+    allocation = claim.status.allocation
+    return list(dict.fromkeys(result.driver for result in allocation.results)) if allocation is not None else []
+
+
+def _prepared(device: Device) -> PreparedDevice:
+    return PreparedDevice(tuple(device.request_names), tuple(device.cdi_device_ids))
+
+
+def _extended(manifest: Obj, container: Obj) -> Iterable[tuple[str, str]]:
+    """The requests that stand for extended resources of a container, in the claim that the scheduler made of them."""
+    status = (manifest.get("status") or {}).get("extendedResourceClaimStatus") or {}
+    requests = (container.get("resources") or {}).get("requests") or {}
+    for mapping in status.get("requestMappings") or ():
+        amount = requests.get(mapping["resourceName"])
+        if mapping["containerName"] == container["name"] and amount is not None and parse(amount):
+            yield status["resourceClaimName"], mapping["requestName"]
+
+
+def _read(file: Path) -> list[_Held]:
+    """What nobody can read is put aside: its devices stay prepared, and its pods go on."""
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=_State).claims
+    except FileNotFoundError:
+        return []
+    except msgspec.DecodeError as problem:
+        aside = file.with_name(f"{file.name}.unreadable")
+        log.warning("%s cannot be read, and is %s now: %s", file, aside, problem)
+        file.replace(aside)
+        return []
+
+
+def _replace(file: Path, content: bytes) -> None:
+    new = file.with_name(f"{file.name}.new")
+    with new.open("wb") as written:
+        written.write(content)
+        written.flush()
+        os.fsync(written.fileno())
+    new.replace(file)

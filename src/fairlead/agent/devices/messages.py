@@ -1,0 +1,91 @@
+"""The messages of plugins of a kubelet as far as we use them, and the calls that take them.
+
+Source: k8s.io/kubelet `pkg/apis/pluginregistration/v1/api.proto` and `pkg/apis/dra/{v1,v1beta1}/api.proto` (1.36). The
+two versions of the latter differ by `share_id` alone.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from fairlead.agent.runtimes.cri.messages import Method, Nothing
+from fairlead.agent.runtimes.cri.protobuf import Message
+
+
+class PluginInfo(Message, frozen=True):
+    type: Annotated[str, 1] = ""
+    name: Annotated[str, 2] = ""
+    endpoint: Annotated[str, 3] = ""
+    supported_versions: Annotated[list[str], 4] = []
+
+
+class RegistrationStatus(Message, frozen=True):
+    plugin_registered: Annotated[bool, 1] = False
+    error: Annotated[str, 2] = ""
+
+
+class Claim(Message, frozen=True):
+    namespace: Annotated[str, 1] = ""
+    uid: Annotated[str, 2] = ""
+    name: Annotated[str, 3] = ""
+
+
+class Claims(Message, frozen=True):
+    """What is to be prepared, or given back."""
+
+    claims: Annotated[list[Claim], 1] = []
+
+
+class Device(Message, frozen=True):
+    request_names: Annotated[list[str], 1] = []
+    pool_name: Annotated[str, 2] = ""
+    device_name: Annotated[str, 3] = ""
+    cdi_device_ids: Annotated[list[str], 4] = []
+    share_id: Annotated[str | None, 5] = None
+
+
+class Prepared(Message, frozen=True):
+    devices: Annotated[list[Device], 1] = []
+    error: Annotated[str, 2] = ""
+
+
+class PreparedOf(Message, frozen=True):
+    """An entry of a map: the uid of a claim, and what has become of it."""
+
+    uid: Annotated[str, 1] = ""
+    result: Annotated[Prepared, 2] = Prepared()
+
+
+class PreparedClaims(Message, frozen=True):
+    claims: Annotated[list[PreparedOf], 1] = []
+
+
+class Unprepared(Message, frozen=True):
+    error: Annotated[str, 1] = ""
+
+
+class UnpreparedOf(Message, frozen=True):
+    uid: Annotated[str, 1] = ""
+    result: Annotated[Unprepared, 2] = Unprepared()
+
+
+class UnpreparedClaims(Message, frozen=True):
+    claims: Annotated[list[UnpreparedOf], 1] = []
+
+
+GET_INFO: Final = Method("/pluginregistration.Registration/GetInfo", Nothing, PluginInfo)
+NOTIFY: Final = Method("/pluginregistration.Registration/NotifyRegistrationStatus", RegistrationStatus, Nothing)
+
+#: What a driver can be spoken to in, as it says at its registration, and the name of that service.
+SERVICES: Final = {
+    "v1.DRAPlugin": "k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin",
+    "v1beta1.DRAPlugin": "k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin",
+}
+
+
+def prepare(service: str) -> Method[Claims, PreparedClaims]:
+    return Method(f"/{SERVICES[service]}/NodePrepareResources", Claims, PreparedClaims)
+
+
+def unprepare(service: str) -> Method[Claims, UnpreparedClaims]:
+    return Method(f"/{SERVICES[service]}/NodeUnprepareResources", Claims, UnpreparedClaims)

@@ -1,0 +1,100 @@
+"""Plugins come and go with their sockets in a folder of the node: each is asked who it is once.
+
+Source: pkg/kubelet/pluginmanager (1.36).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from fairlead.agent.devices.drivers import DRA, Drivers
+from fairlead.agent.devices.messages import PluginInfo
+from fairlead.runtime.clock import monotonic
+
+#: In the folder of the agent, as a kubelet has them.
+REGISTRY: Final = "plugins_registry"
+PLUGINS: Final = "plugins"
+_LOOK_SECONDS: Final = 1.0
+_FIRST_AGAIN_SECONDS: Final = 0.5
+_LONGEST_AGAIN_SECONDS: Final = 122.0
+
+log = logging.getLogger(__name__)
+
+
+class _Socket(NamedTuple):
+    """A file that is made anew is another."""
+
+    path: Path
+    inode: int
+    made_at: int
+
+
+class _Failed(NamedTuple):
+    again_at: float
+    seconds: float
+
+
+class PluginSockets:
+    def __init__(self, root: Path, drivers: Drivers) -> None:
+        self._folder, self._drivers = root / REGISTRY, drivers
+        for folder in (self._folder, root / PLUGINS):
+            folder.mkdir(mode=0o750, parents=True, exist_ok=True)
+        self._registered: dict[_Socket, tuple[str, str]] = {}  # driver and endpoint
+        self._failed: dict[_Socket, _Failed] = {}
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await self.look()
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def look(self) -> None:
+        found = await asyncio.to_thread(lambda: set(_sockets(self._folder)))
+        for gone in self._registered.keys() - found:
+            self._drivers.deregister(*self._registered.pop(gone))
+        for gone in self._failed.keys() - found:
+            del self._failed[gone]
+        now = monotonic()
+        new = [socket for socket in found - self._registered.keys() if now >= self._again_at(self._failed, socket)]
+        await asyncio.gather(*(self._register(socket) for socket in sorted(new)))
+
+    @staticmethod
+    def _again_at(failed: Mapping[_Socket, _Failed], socket: _Socket) -> float:
+        return failed[socket].again_at if socket in failed else 0.0
+
+    async def _register(self, socket: _Socket) -> None:
+        from fairlead.agent.devices.plugin import PluginFailure, register  # with what speaks gRPC
+
+        try:
+            info = await register(socket.path, lambda info: self._accept(socket.path, info))
+        except PluginFailure as failure:
+            seconds = _FIRST_AGAIN_SECONDS
+            if (before := self._failed.get(socket)) is not None:
+                seconds = min(2 * before.seconds, _LONGEST_AGAIN_SECONDS)
+            self._failed[socket] = _Failed(monotonic() + seconds, seconds)
+            log.warning("the plugin at %s is not registered: %s", socket.path, failure)
+        else:
+            self._failed.pop(socket, None)
+            self._registered[socket] = info.name, info.endpoint or str(socket.path)
+
+    def _accept(self, path: Path, info: PluginInfo) -> str:
+        problem = f"no handler registered for plugin type: {info.type} at socket {path}"
+        if info.type == DRA:
+            problem = self._drivers.register(info, info.endpoint or str(path))
+        return f"RegisterPlugin error -- {problem}" if problem else ""
+
+
+def _sockets(folder: Path) -> Iterator[_Socket]:
+    for path in folder.rglob("*"):
+        if not any(part.startswith(".") for part in path.relative_to(folder).parts):
+            try:
+                found = path.stat(follow_symlinks=False)
+            except OSError:  # it has gone
+                continue
+            if stat.S_ISSOCK(found.st_mode):
+                yield _Socket(path, found.st_ino, found.st_ctime_ns)
