@@ -97,13 +97,15 @@ def behaviour_of(pod: Pod, container: Container, *, is_init: bool = False) -> Be
 MemoryExit: TypeAlias = Callable[[Pod, Container, float], Exit | None]
 #: How much memory a container that started then uses now.
 MemoryBytes: TypeAlias = Callable[[Pod, Container, float, float], int]
+#: What keeps a pod from its volumes: "" nothing, None that they are not attached yet.
+Mount: TypeAlias = Callable[[Pod], str | None]
 
 
 class SimulatedRuntime:
     """A `ContainerRuntime` in which nothing runs: containers do what their pod declares, and use what it declares."""
 
-    def __init__(self, memory_exit: MemoryExit, memory_bytes: MemoryBytes) -> None:
-        self._memory_exit, self._memory_bytes = memory_exit, memory_bytes
+    def __init__(self, memory_exit: MemoryExit, memory_bytes: MemoryBytes, mount: Mount = lambda pod: "") -> None:
+        self._memory_exit, self._memory_bytes, self._mount = memory_exit, memory_bytes, mount
 
     def sandbox_ready_at(self, pod: Pod, since: float) -> float:
         return since + start_seconds(pod)
@@ -112,7 +114,7 @@ class SimulatedRuntime:
         return False
 
     def mount(self, pod: Pod) -> str | None:
-        return ""
+        return self._mount(pod)
 
     def image(self, pod: Pod, container: Container, *, is_init: bool) -> Image:
         return Image(not behaviour_of(pod, container, is_init=is_init).pull_error)
