@@ -124,6 +124,11 @@ class AttachedVolumes:
                 del users[name]
                 self._statuses.add(node)
 
+    def take(self, node: Node) -> None:
+        """The node has come, or is on again: what it had in use before it may have no more."""
+        if node.status.volumes_in_use:
+            self._statuses.add_after(node.metadata.name, _STATUS_SECONDS)
+
     def forget(self, node: str) -> None:
         """The node is gone, or off: it says nothing more."""
         for uid in {uid for users in self._users.pop(node, {}).values() for uid in users}:
@@ -191,8 +196,8 @@ class AttachedVolumes:
         if new is None:
             return
         name, status = new.metadata.name, new.status
-        if old is None and status.volumes_in_use:  # some of them may have been those of an earlier run
-            self._statuses.add_after(name, _STATUS_SECONDS)
+        if old is None:
+            self.take(new)
         if old is not None and (old.status.volumes_attached, old.status.volumes_in_use) != (
             status.volumes_attached,
             status.volumes_in_use,

@@ -185,6 +185,7 @@ class Fleet:
                 self._correct_pods(name)
         elif is_simulated(new):
             self._take(name, allocatable)
+            self._volumes.take(new)
             self._kubelets.put_node(new, None)
             self._registration.adopt(name)
             if new.ready_status == "Unknown":
