@@ -22,6 +22,7 @@ from fairlead.controllers.actions import Actions, Create, Delete, Emit, Patch, w
 from fairlead.controllers.attachments import attachments_of
 from fairlead.controllers.base import Controller, Watch, World
 from fairlead.controllers.kinds import ATTACHMENTS, CLAIMS, NODES, STORAGE_CLASSES, VOLUMES
+from fairlead.sim.data_sources import clone_problem, clones_of, is_filled_by_others
 
 #: The provisioner of a class of simulated volumes, and the driver of the volumes.
 PROVISIONER: Final = "sim.fairlead.dev/volumes"
@@ -72,6 +73,13 @@ def _of_class(world: World, old: StorageClass | None, new: StorageClass | None) 
     return [claim.metadata.key for claim in world.of(CLAIMS) if claim.class_name == new.metadata.name]
 
 
+def _of_source(world: World, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> list[str]:
+    """The claims that wait for one to be bound, and begin with what it has."""
+    if new is None or (old is not None and old.status.phase == new.status.phase):
+        return []
+    return clones_of(world, new.metadata.key)
+
+
 def _detached(world: World, old: VolumeAttachment | None, new: VolumeAttachment | None) -> list[str]:
     """The volume that has been attached somewhere: it is not deleted before that is over."""
     return [old.volume_name] if old is not None and new is None else []
@@ -83,7 +91,7 @@ class Provisioner(Controller[PersistentVolumeClaim]):
     name = PROVISIONER
     account = "persistent-volume-binder"
     kind = CLAIMS
-    watches = (Watch(STORAGE_CLASSES, _of_class), Watch(VOLUMES), Watch(NODES))
+    watches = (Watch(STORAGE_CLASSES, _of_class), Watch(CLAIMS, _of_source), Watch(VOLUMES), Watch(NODES))
 
     def reconcile(self, obj: PersistentVolumeClaim, world: World) -> Actions:
         if obj.is_bound:
@@ -103,6 +111,13 @@ class Provisioner(Controller[PersistentVolumeClaim]):
             why = f'error getting selected node "{selected}"'
             yield Emit("ProvisioningFailed", f'failed to get target node: {why}: node "{selected}" not found', WARNING)
             yield Patch(CLAIMS, claim, {"metadata": {"annotations": {SELECTED_NODE: None}}}, unchanged=True)
+            return
+        if is_filled_by_others(claim):
+            yield Emit("Provisioning", "Assuming an external populator will provision the volume")
+            return
+        if problem := clone_problem(claim, _driver(found, provisioner), world):
+            what = f'failed to provision volume with StorageClass "{claim.class_name}": {problem}'
+            yield Emit("ProvisioningFailed", what, WARNING)
             return
         yield Emit("Provisioning", f'External provisioner is provisioning volume for claim "{claim.metadata.key}"')
         try:
@@ -150,8 +165,6 @@ def _new_volume(
     name: str, provisioner: str, claim: PersistentVolumeClaim, found: StorageClass, where: Obj | None
 ) -> Obj:
     policy = found.reclaim_policy
-    # nodes take so many volumes of a driver; not every provisioner has the name of one
-    driver = DRIVER if found.provisioner == PROVISIONER or "/" in provisioner else provisioner
     spec: Obj = {
         "capacity": {"storage": (claim.spec.resources.requests or {})["storage"]},
         "accessModes": list(claim.spec.access_modes or ()),
@@ -160,7 +173,7 @@ def _new_volume(
         "persistentVolumeReclaimPolicy": policy,
         "mountOptions": list(found.mount_options or ()) or None,
         "claimRef": reference(claim, PERSISTENT_VOLUME_CLAIMS).encode(),
-        "csi": {"driver": driver, "volumeHandle": name},
+        "csi": {"driver": _driver(found, provisioner), "volumeHandle": name},
         "nodeAffinity": where,
     }
     meta: Obj = {"name": name, "annotations": {PROVISIONED_BY: provisioner}}
@@ -174,6 +187,11 @@ def _new_volume(
         "metadata": meta,
         "spec": {key: value for key, value in spec.items() if value is not None},
     }
+
+
+def _driver(found: StorageClass, provisioner: str) -> str:
+    """Nodes take so many volumes of a driver; not every provisioner has the name of one."""
+    return DRIVER if found.provisioner == PROVISIONER or "/" in provisioner else provisioner
 
 
 def _reachable(found: StorageClass, node: Node | None) -> Obj | None:
