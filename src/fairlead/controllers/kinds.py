@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from fairlead.api import builtin
+from fairlead.api.attachments import CSIDriver, VolumeAttachment
 from fairlead.api.autoscaling import HorizontalPodAutoscaler
 from fairlead.api.budgets import PodDisruptionBudget
 from fairlead.api.certificates import CertificateSigningRequest
@@ -32,6 +33,7 @@ from fairlead.api.workloads import (
 from fairlead.controllers.actions import Kind
 
 ACCESS_REVIEWS: Final = Kind(builtin.SUBJECT_ACCESS_REVIEWS, Object)
+ATTACHMENTS: Final = Kind(builtin.VOLUME_ATTACHMENTS, VolumeAttachment)
 ATTRIBUTES_CLASSES: Final = Kind(builtin.VOLUME_ATTRIBUTES_CLASSES, Object)
 CERTIFICATE_REQUESTS: Final = Kind(builtin.CERTIFICATE_SIGNING_REQUESTS, CertificateSigningRequest)
 CLAIMS: Final = Kind(builtin.PERSISTENT_VOLUME_CLAIMS, PersistentVolumeClaim)
@@ -39,6 +41,7 @@ CLUSTER_ROLES: Final = Kind(builtin.CLUSTER_ROLES, ClusterRole)
 CONFIG_MAPS: Final = Kind(builtin.CONFIG_MAPS, ConfigMap)
 CONTROLLER_REVISIONS: Final = Kind(builtin.CONTROLLER_REVISIONS, ControllerRevision)
 CRON_JOBS: Final = Kind(builtin.CRON_JOBS, CronJob)
+CSI_DRIVERS: Final = Kind(builtin.CSI_DRIVERS, CSIDriver)
 DAEMON_SETS: Final = Kind(builtin.DAEMON_SETS, DaemonSet)
 DEPLOYMENTS: Final = Kind(builtin.DEPLOYMENTS, Deployment)
 ENDPOINTS: Final = Kind(builtin.ENDPOINTS, Endpoints)
