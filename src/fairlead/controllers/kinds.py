@@ -11,13 +11,14 @@ from fairlead.api.budgets import PodDisruptionBudget
 from fairlead.api.certificates import CertificateSigningRequest
 from fairlead.api.claims import PersistentVolume, PersistentVolumeClaim, StorageClass
 from fairlead.api.configmaps import ConfigMap
+from fairlead.api.devices import ResourceClaim, ResourceSlice
 from fairlead.api.jobs import CronJob, Job
 from fairlead.api.meta import Object
 from fairlead.api.namespaces import Namespace
 from fairlead.api.nodes import Node
 from fairlead.api.pods import Pod
 from fairlead.api.quota_scopes import ResourceQuota
-from fairlead.api.resource_claims import ClaimTemplate, ResourceClaim, ResourceSlice
+from fairlead.api.resource_claims import ClaimTemplate
 from fairlead.api.roles import ClusterRole
 from fairlead.api.secrets import Secret
 from fairlead.api.service_networks import IPAddress, ServiceCIDR

@@ -284,9 +284,8 @@ def _missing(named: Sequence[DeviceClaim], snapshot: Snapshot) -> Refused | None
             return Refused(f'could not find ResourceClaim "{each.key}"')
         if claim.metadata.is_terminating:
             return Refused(f'resourceclaim "{claim.metadata.name}" is being deleted')
-        owner = claim.metadata.controller
-        if each.is_generated and (owner is None or owner.uid != each.pod_uid):
-            return Refused(f"ResourceClaim {each.key} was not created for pod {each.pod_key} (pod is not owner)")
+        if each.is_generated and (problem := claim.foreign_owner(each.pod_key, each.pod_uid)):
+            return Refused(problem)
     return None
 
 
@@ -329,4 +328,4 @@ def _is_reached(claim: ResourceClaim, node: Node) -> bool:
 
 def _is_alone(claim: ResourceClaim, pod: Pod) -> bool:
     """Whether nobody but the pod has the claim."""
-    return all(consumer.uid == pod.metadata.uid for consumer in claim.status.reserved_for or ())
+    return all(consumer.uid == pod.metadata.uid for consumer in claim.consumers)
