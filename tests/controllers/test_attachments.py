@@ -210,7 +210,10 @@ def test_a_lost_node_loses_its_volumes_after_six_minutes(is_deleted: bool) -> No
         await asyncio.sleep(10)
         assert await attachments(running) == {}
 
-    run(check, AttachDetach)
+    controller = AttachDetach()
+    run(check, lambda: controller)
+    (forced,) = controller.families
+    assert list(forced.read()) == [(("timeout",), 1)]
 
 
 def test_whoever_starts_again_goes_on_where_it_was() -> None:

@@ -151,6 +151,12 @@ class PersistentVolume(Object):
         return f"{ref.namespace}/{ref.name}" if ref is not None else ""
 
 
+class AttributesClass(Object):
+    """Attributes of volumes of a driver."""
+
+    driver_name: str = ""
+
+
 class TopologyRequirement(View):
     key: str
     values: tuple[str, ...] | None = None

@@ -38,6 +38,7 @@ from fairlead.controllers.kinds import ATTACHMENTS, CLAIMS, CSI_DRIVERS, NODES, 
 from fairlead.controllers.volumes import users_of
 from fairlead.golang.quoting import go_quote
 from fairlead.runtime.clock import parse_timestamp
+from fairlead.runtime.metrics import Counter
 
 #: How long a lost node may keep what it has mounted, once no pod wants it there.
 LONGEST_UNMOUNT_SECONDS: Final = 360.0
@@ -79,6 +80,12 @@ class AttachDetach(Controller[Node]):
 
     def __init__(self) -> None:
         self._memories: dict[str, _Memory] = {}  # by node
+        self._forced = Counter(
+            "attach_detach_controller_attachdetach_controller_forced_detaches",
+            "[ALPHA] Volumes that were detached without the word of their node.",
+            "reason",
+        )
+        self.families = (self._forced,)
         self.watches = (
             Watch(PODS, _node_of_pod),
             Watch(CLAIMS, _nodes_of_claim),
@@ -112,6 +119,8 @@ class AttachDetach(Controller[Node]):
             going = yield from _safe(going, node, world, memory)
         if going:
             _check((yield Together([Delete(ATTACHMENTS, each) for each in going])))
+            for each in going:
+                self._count(each, node, memory, world)
         if node is None:
             return
         made: list[Create] = []
@@ -125,6 +134,12 @@ class AttachDetach(Controller[Node]):
                 yield from _tell_multi_attach(key, of_pods, others, memory, world)
         if made:
             _check((yield Together(made)))
+
+    def _count(self, gone: VolumeAttachment, node: Node | None, memory: _Memory, world: World) -> None:
+        if world.monotonic - memory.unwanted[gone.metadata.name] >= LONGEST_UNMOUNT_SECONDS:
+            self._forced.add(("timeout",))
+        elif node is not None and node.is_out_of_service:
+            self._forced.add(("out-of-service",))
 
     def _remembered(
         self, name: str, leaving: Iterable[VolumeAttachment], wanted: Mapping[str, _Wanted], world: World

@@ -9,7 +9,7 @@ from fairlead.api.attachments import CSIDriver, VolumeAttachment
 from fairlead.api.autoscaling import HorizontalPodAutoscaler
 from fairlead.api.budgets import PodDisruptionBudget
 from fairlead.api.certificates import CertificateSigningRequest
-from fairlead.api.claims import PersistentVolume, PersistentVolumeClaim, StorageClass
+from fairlead.api.claims import AttributesClass, PersistentVolume, PersistentVolumeClaim, StorageClass
 from fairlead.api.configmaps import ConfigMap
 from fairlead.api.devices import ResourceClaim, ResourceSlice
 from fairlead.api.jobs import CronJob, Job
@@ -35,7 +35,7 @@ from fairlead.controllers.actions import Kind
 
 ACCESS_REVIEWS: Final = Kind(builtin.SUBJECT_ACCESS_REVIEWS, Object)
 ATTACHMENTS: Final = Kind(builtin.VOLUME_ATTACHMENTS, VolumeAttachment)
-ATTRIBUTES_CLASSES: Final = Kind(builtin.VOLUME_ATTRIBUTES_CLASSES, Object)
+ATTRIBUTES_CLASSES: Final = Kind(builtin.VOLUME_ATTRIBUTES_CLASSES, AttributesClass)
 CERTIFICATE_REQUESTS: Final = Kind(builtin.CERTIFICATE_SIGNING_REQUESTS, CertificateSigningRequest)
 CLAIMS: Final = Kind(builtin.PERSISTENT_VOLUME_CLAIMS, PersistentVolumeClaim)
 CLUSTER_ROLES: Final = Kind(builtin.CLUSTER_ROLES, ClusterRole)

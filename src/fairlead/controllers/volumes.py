@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead.api.claims import PersistentVolume, PersistentVolumeClaim
+from fairlead.api.claims import AttributesClass, PersistentVolume, PersistentVolumeClaim
 from fairlead.api.errors import ApiError
 from fairlead.api.event_types import WARNING
 from fairlead.api.meta import Object
@@ -137,6 +137,11 @@ class VolumeProtection(Controller[PersistentVolume]):
         yield from _protect(VOLUMES, obj, VOLUME_PROTECTION, lambda: obj.status.phase == "Bound")
 
 
+def claims_of_attributes_class(world: World, name: str) -> list[PersistentVolumeClaim]:
+    """The claims that want, have, or are on their way to the class."""
+    return world.of(CLAIMS).index("attributes class", _named_by_claim)[name]
+
+
 def _named_by_claim(claim: PersistentVolumeClaim) -> set[str]:
     return claim.attributes_classes
 
@@ -160,7 +165,7 @@ def _let_go_by_volume(world: World, old: PersistentVolume | None, new: Persisten
         yield from (name for name in _named_by_volume(old) if new is None or name not in _named_by_volume(new))
 
 
-class AttributesClassProtection(Controller[Object]):
+class AttributesClassProtection(Controller[AttributesClass]):
     """Lets a deleted VolumeAttributesClass go when no claim and no volume names it any more."""
 
     name = "volumeattributesclass-protection-controller"
@@ -173,11 +178,10 @@ class AttributesClassProtection(Controller[Object]):
     )
     workers = 1
 
-    def reconcile(self, obj: Object, world: World) -> Actions:
+    def reconcile(self, obj: AttributesClass, world: World) -> Actions:
         def is_used() -> bool:
-            claims = world.of(CLAIMS).index("attributes class", _named_by_claim)
             volumes = world.of(VOLUMES).index("attributes class", _named_by_volume)
-            return bool(claims[obj.metadata.name] or volumes[obj.metadata.name])
+            return bool(claims_of_attributes_class(world, obj.metadata.name) or volumes[obj.metadata.name])
 
         yield from _protect(ATTRIBUTES_CLASSES, obj, ATTRIBUTES_CLASS_PROTECTION, is_used)
 

@@ -21,8 +21,9 @@ from fairlead.api.references import reference
 from fairlead.controllers.actions import Actions, Create, Delete, Emit, Patch, with_finalizer, without_finalizer
 from fairlead.controllers.attachments import attachments_of
 from fairlead.controllers.base import Controller, Watch, World
-from fairlead.controllers.kinds import ATTACHMENTS, CLAIMS, NODES, STORAGE_CLASSES, VOLUMES
+from fairlead.controllers.kinds import ATTACHMENTS, ATTRIBUTES_CLASSES, CLAIMS, NODES, STORAGE_CLASSES, VOLUMES
 from fairlead.sim.data_sources import clone_problem, clones_of, is_filled_by_others
+from fairlead.sim.volume_attributes import attributes_problem, modify, of_attributes_class
 
 #: The provisioner of a class of simulated volumes, and the driver of the volumes.
 PROVISIONER: Final = "sim.fairlead.dev/volumes"
@@ -91,11 +92,21 @@ class Provisioner(Controller[PersistentVolumeClaim]):
     name = PROVISIONER
     account = "persistent-volume-binder"
     kind = CLAIMS
-    watches = (Watch(STORAGE_CLASSES, _of_class), Watch(CLAIMS, _of_source), Watch(VOLUMES), Watch(NODES))
+    watches = (
+        Watch(STORAGE_CLASSES, _of_class),
+        Watch(ATTRIBUTES_CLASSES, of_attributes_class),
+        Watch(CLAIMS, _of_source),
+        Watch(VOLUMES),
+        Watch(NODES),
+    )
 
     def reconcile(self, obj: PersistentVolumeClaim, world: World) -> Actions:
         if obj.is_bound:
-            yield from self._grow(obj, world)
+            volume = world.get(VOLUMES, obj.spec.volume_name)
+            is_settled = obj.status.phase == "Bound"  # from then on its status says what it has
+            if volume is not None and is_simulated_volume(volume) and is_settled:
+                yield from self._grow(obj, volume)
+                yield from modify(obj, volume, world)
         elif not obj.spec.volume_name:
             yield from self._provision(obj, world)
 
@@ -115,7 +126,8 @@ class Provisioner(Controller[PersistentVolumeClaim]):
         if is_filled_by_others(claim):
             yield Emit("Provisioning", "Assuming an external populator will provision the volume")
             return
-        if problem := clone_problem(claim, _driver(found, provisioner), world):
+        driver = _driver(found, provisioner)
+        if problem := clone_problem(claim, driver, world) or attributes_problem(claim, driver, world):
             what = f'failed to provision volume with StorageClass "{claim.class_name}": {problem}'
             yield Emit("ProvisioningFailed", what, WARNING)
             return
@@ -127,10 +139,8 @@ class Provisioner(Controller[PersistentVolumeClaim]):
             return
         yield Emit("ProvisioningSucceeded", f"Successfully provisioned volume {name}")
 
-    def _grow(self, claim: PersistentVolumeClaim, world: World) -> Actions:
-        volume = world.get(VOLUMES, claim.spec.volume_name)
-        is_settled = claim.status.phase == "Bound"  # from then on its status says what it has
-        if volume is None or not is_simulated_volume(volume) or not is_settled or claim.requested <= claim.capacity:
+    def _grow(self, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Actions:
+        if claim.requested <= claim.capacity:
             return
         wanted = {"storage": (claim.spec.resources.requests or {})["storage"]}
         yield Emit("Resizing", f"External resizer is resizing volume {volume.metadata.name}")
@@ -173,6 +183,7 @@ def _new_volume(
         "persistentVolumeReclaimPolicy": policy,
         "mountOptions": list(found.mount_options or ()) or None,
         "claimRef": reference(claim, PERSISTENT_VOLUME_CLAIMS).encode(),
+        "volumeAttributesClassName": claim.spec.volume_attributes_class_name,
         "csi": {"driver": _driver(found, provisioner), "volumeHandle": name},
         "nodeAffinity": where,
     }
