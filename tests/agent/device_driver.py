@@ -73,6 +73,8 @@ class Driver:
     cdi: tuple[str, ...] = ()
     #: Called when claims are to be given back.
     giving_back: Callable[[], Awaitable[None]] = _nothing
+    #: Over which it was asked to prepare claims.
+    connections: list[Any] = field(default_factory=list)
     #: Set while it lets nobody wait.
     goes_on: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -110,6 +112,7 @@ class Driver:
         await stream.send_message(Nothing())
 
     async def _prepare(self, stream: Any) -> None:
+        self.connections.append(stream._stream.connection)
         asked: Claims = await stream.recv_message()
         self.asked += [f"prepare {claim.name}" for claim in asked.claims]
         await self.goes_on.wait()
@@ -143,8 +146,8 @@ def _handler(serve: Callable[[Any], Awaitable[None]], method: Method[Any, Any]) 
 
 
 @asynccontextmanager
-async def serving(driver: Driver) -> AsyncIterator[Driver]:
-    """It listens; when the block ends it has gone, with its sockets."""
+async def serving(driver: Driver, *, is_killed: bool = False) -> AsyncIterator[Driver]:
+    """It listens; when the block ends it has gone, with its sockets unless it is killed."""
     servers = []
     try:
         for path in (driver.socket, driver.registration):
@@ -159,7 +162,9 @@ async def serving(driver: Driver) -> AsyncIterator[Driver]:
         for server in servers:
             server.close()
             await server.wait_closed()
-        for path in (driver.registration, driver.socket):
+        for connection in driver.connections:  # servers of grpclib leave them open
+            connection.close()
+        for path in (driver.registration, driver.socket) if not is_killed else ():
             path.unlink(missing_ok=True)
 
 

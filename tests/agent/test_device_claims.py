@@ -88,9 +88,9 @@ async def world(root: Path, wipe_seconds: float = 30.0, server: Server | None = 
 
 
 @asynccontextmanager
-async def with_driver(here: World, driver: Driver) -> AsyncIterator[Driver]:
+async def with_driver(here: World, driver: Driver, *, is_killed: bool = False) -> AsyncIterator[Driver]:
     """It has registered."""
-    async with serving(driver):
+    async with serving(driver, is_killed=is_killed):
         await until(lambda: bool(driver.told))
         assert driver.told[-1].plugin_registered, driver.told
         yield driver
@@ -206,6 +206,10 @@ async def test_what_a_driver_offered_goes_some_time_after_it(short: Path) -> Non
             await asyncio.sleep(0.5)  # longer than it may be away
             assert await here.slices() == ["another", "mine"]
         await here.offers(["another"])
+        async with with_driver(here, Driver(short), is_killed=True):
+            await here.offer("mine")
+            assert await here.claims.prepare(await here.pod("p", "c")) == ""
+        await here.offers(["another"])  # also where its socket is left
 
 
 @in_loop

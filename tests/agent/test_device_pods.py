@@ -19,7 +19,7 @@ from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from tests.agent.device_driver import NAME, Driver, cdi_file, serving
 from tests.agent.device_driver import short as short
-from tests.agent.machine import in_loop, real_containers
+from tests.agent.machine import in_loop, real_containers, until
 from tests.agent.oci_node import NODE, RealNode, is_phase, is_running, manifest, real_node, state
 
 KIND = "fairlead.test/gadget"
@@ -115,7 +115,7 @@ async def test_a_pod_waits_for_its_driver_and_keeps_its_device_over_restarts(
             await node.told("p", "FailedPrepareDynamicResources", prefix + told)
             driver.errors.clear()
             await node.until("p", is_running)
-            assert node.log("p") == ["run 0"]
+            await until(lambda: node.log("p") == ["run 0"])
             await node.stop()
             await node.start()
             await node.until("p", is_running)

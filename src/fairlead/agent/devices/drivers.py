@@ -8,11 +8,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from fairlead.agent.devices.messages import SERVICES, PluginInfo
 from fairlead.api.builtin import RESOURCE_SLICES
 from fairlead.api.errors import ApiError, NotFound
+from fairlead.api.resource_claims import ResourceSlice
 from fairlead.api.verbs import Api, ListQuery
 
 if TYPE_CHECKING:
@@ -108,8 +110,12 @@ class Drivers:
         again = 1.0
         while True:
             try:
-                await self._api.delete_collection(RESOURCE_SLICES, query=ListQuery(fields=fields))
-            except NotFound:
+                for found in (await self._api.list(RESOURCE_SLICES, query=ListQuery(fields=fields))).items:
+                    slice_ = found.view(ResourceSlice)
+                    if driver or slice_.spec.driver not in self._plugins:  # who has registered meanwhile sees to his
+                        with suppress(NotFound):
+                            await self._api.delete(RESOURCE_SLICES, slice_.metadata.name)
+            except NotFound:  # they are not served
                 return
             except (ApiError, OSError) as error:
                 log.info("resource slices of %s cannot be deleted yet: %s", driver or "this node", error)
