@@ -92,7 +92,7 @@ from fairlead.sim.nodes import has_failed
 from fairlead.sim.permissions import RULES as FLEET_RULES
 from fairlead.sim.usage.objects import definition as usage_profile_definition
 from fairlead.sim.volumes import DEFAULT_CLASS as SIMULATED_CLASS
-from fairlead.sim.volumes import STORAGE
+from fairlead.sim.volumes import STORAGE, with_simulated_drivers
 from fairlead.store import directory
 from fairlead.store.base import Store, StoreUnavailable
 from fairlead.store.memory import MemoryStore
@@ -210,8 +210,11 @@ async def opened(store: Store, settings: Settings) -> Cluster:
         own = [*own, usage_profile_definition()]
         if server.is_new:
             own += _default_classes(settings)
+    imported = settings.imported
+    if "nodes" in settings.components:
+        imported = tuple(with_simulated_drivers(imported))
     with loading():
-        restored = await restore(server.registry, settings.imported, own)
+        restored = await restore(server.registry, imported, own)
     if settings.arbitrator:
         await install(server.api)  # those of an older version are brought up to date
     if settings.on_restored:

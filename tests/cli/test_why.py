@@ -85,6 +85,7 @@ def test_volumes_that_keep_a_pod_from_nodes_say_what_would_help(tmp_path: Path) 
         ("alone", "ReadWriteOncePod", {}),
         ("far", "ReadWriteOnce", {zone: "c__d"}),
         ("near", "ReadWriteOnce", {zone: "a"}),
+        ("moved", "ReadWriteOnce", {}),
     ):
         common = {"accessModes": [mode], "storageClassName": ""}
         bound = {"pv.kubernetes.io/bind-completed": "yes"}
@@ -100,17 +101,24 @@ def test_volumes_that_keep_a_pod_from_nodes_say_what_would_help(tmp_path: Path) 
         ("same", "alone", {}),
         ("away", "far", {}),
         ("full", "near", {}),
+        ("late", "moved", {"nodeName": "b"}),
     ):
         volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": claim}}]
         obj = pod_obj(pod, volumes=volumes)
         obj["spec"] |= more
         objects.append(of_kind("Pod", obj))
+    source = {"persistentVolumeName": "moved"}
+    attached = {"attacher": driver, "nodeName": "a", "source": source}
+    made = of_kind("VolumeAttachment", {"metadata": {"name": "x"}, "spec": attached, "status": {"attached": True}})
+    objects.append(made | {"apiVersion": "storage.k8s.io/v1"})
     file = tmp_path / "dump.yaml"
     file.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": objects}))
     assert "would help: the end of default/first" in asked(file, "same")
     assert f"would help: a node with {zone}=c or d" in asked(file, "away")
     limit = f"({driver}: wants 1, a node can have 1 in all)"
     assert f"would help: fewer volumes on one of these nodes {limit}" in asked(file, "full")
+    only = "its volume is attached to a, and only one node may have it"
+    assert asked(file, "late").startswith(f'default/late is on b\n  note: claim "moved": {only}\n')
 
 
 @pytest.mark.parametrize(

@@ -74,10 +74,14 @@ def run(test: Callable[[Cluster], Awaitable[None]], *controllers: Made, namespac
 
 
 @asynccontextmanager
-async def cluster(controllers: Iterable[Made], namespaces: Iterable[str] = ("n",)) -> AsyncIterator[Cluster]:
+async def cluster(
+    controllers: Iterable[Made], namespaces: Iterable[str] = ("n",), server: Server | None = None
+) -> AsyncIterator[Cluster]:
+    """`server`: that of an earlier cluster, whose controllers are gone."""
     logging.raiseExceptions = False  # a task that is cancelled late has nowhere to log to
-    server = Server(MemoryStore())
-    await server.open(["ServiceAccount"])
+    if server is None:
+        server = Server(MemoryStore())
+        await server.open(["ServiceAccount"])
     api = server.api
     for name in namespaces:
         if server.registry.find(builtin.NAMESPACES.qualified, name) is None:

@@ -214,6 +214,42 @@ def test_a_device_that_has_to_be_prepared_is_waited_for_and_given_up() -> None:
     live(test)
 
 
+def test_a_pod_that_goes_while_its_device_is_prepared_leaves_it() -> None:
+    async def test(api: Api) -> None:
+        far = {"bindingConditions": ["attached"], "bindingFailureConditions": ["broken"]}
+        await api.delete(RESOURCE_SLICES, "node-1-slice")
+        await api.create(RESOURCE_SLICES, slice_obj("fabric", {"name": "f0"} | far, allNodes=True))
+        await create(api, claim_obj("a"), pod_obj("p", "a"))
+        await asyncio.sleep(5)
+        await api.delete(PODS, "p", "default", DeleteOptions(grace_period_seconds=0))
+        await asyncio.sleep(5)
+        assert "allocation" not in (await claim_of(api, "a")).get("status", {})
+        await create(api, pod_obj("q", "a"))
+        await asyncio.sleep(5)
+        assert [consumer["name"] for consumer in (await claim_of(api, "a"))["status"]["reservedFor"]] == ["q"]
+
+    live(test)
+
+
+def test_what_takes_long_to_find_is_found_by_several_tries() -> None:
+    """One decision about devices has a bound; the next goes on where it ended."""
+
+    async def test(api: Api) -> None:
+        costly = " && ".join(["device.attributes.all(a, device.attributes.all(b, a != 'x' && b != 'y'))"] * 4)
+        domains = {f"d{number}.example.com/x": {"int": number} for number in range(20)}
+        many = [{"name": f"d{number}", "attributes": domains} for number in range(100)]
+        last = {"name": "last", "attributes": domains | {"wanted": {"bool": True}}}
+        await api.create(RESOURCE_SLICES, slice_obj("large", *many, last, node="node-2"))
+        wanted = f"({costly}) && device.attributes['{DRIVER}'].?wanted.orValue(false)"
+        await create(api, claim_obj("a", asked("gpu", 1, wanted)), pod_obj("p", "a"))
+        await asyncio.sleep(0.5)
+        assert "1 timed out trying to allocate devices" in await message_of(api, "p")
+        await asyncio.sleep(120)
+        assert devices(await claim_of(api, "a")) == ["last"]
+
+    live(test)
+
+
 # --- extended resources ----------------------------------------------------------------------------------------------
 
 

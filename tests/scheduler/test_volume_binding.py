@@ -400,8 +400,8 @@ def test_a_node_that_can_take_no_more_volumes_takes_the_pod_once_one_has_gone() 
 
     async def check(api: Api) -> None:
         limits = {"name": "disks.example.com", "nodeID": "1", "topologyKeys": None, "allocatable": {"count": 1}}
-        node = {"metadata": {"name": "node-1"}, "spec": {"drivers": [limits]}}
-        await made(api, (CSI_NODES, node), (STORAGE_CLASSES, LOCAL))
+        await api.patch(CSI_NODES, "node-1", "", {"spec": {"drivers": [limits]}})
+        await made(api, (STORAGE_CLASSES, LOCAL))
         for name, mode in (("a", "ReadWriteOncePod"), ("b", "ReadWriteOnce")):
             volume, own = local_volume(name, "node-1"), claim(name, "local")
             del volume["spec"]["local"]

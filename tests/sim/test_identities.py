@@ -130,7 +130,7 @@ def test_a_node_asks_for_nothing_of_another() -> None:
         elif asked.resource == "nodes":
             assert asked.verb == "create" or asked.name == node
         else:
-            assert asked.resource in ("pods", "configmaps", "events", "leases")
+            assert asked.resource in ("pods", "configmaps", "events", "leases", "csinodes")
     reading = {asked.user.name for asked in witness.allowed if asked.resource == "configmaps" and asked.verb == "get"}
     assert reading == {node_user(name).name for name in ("node-1", "node-2")}
     told = [event for event in events if event["source"].get("component") == "kubelet"]
@@ -139,12 +139,24 @@ def test_a_node_asks_for_nothing_of_another() -> None:
 
 
 def test_the_fleet_needs_its_rules_and_no_others() -> None:
-    """Labels that a node may not give itself, new and of a node that was there; a profile that makes no sense."""
+    """Labels that a node may not give itself, new and of a node that was there; a profile that makes no sense; a volume
+    that an attacher elsewhere was about to attach, for nobody; one that somebody attaches by hand.
+    """
 
     nodes = uniform(2, NodeShape())
     for node in nodes:
         node["metadata"]["labels"][ROLE] = ""
     there = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-2"}}
+    attachment = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "VolumeAttachment",
+        "metadata": {"name": f"csi-{'0' * 64}", "finalizers": ["external-attacher/ebs-csi-aws-com"]},
+        "spec": {
+            "attacher": "ebs.csi.aws.com",
+            "nodeName": "node-2",
+            "source": {"persistentVolumeName": "gone"},
+        },
+    }
     spec = {"selector": {"matchLabels": {"a": "b"}}, "usage": {"cpu": "lots"}}
     meta = {"name": "wrong", "namespace": "default"}
 
@@ -157,8 +169,12 @@ def test_the_fleet_needs_its_rules_and_no_others() -> None:
             patch = {"spec": {"selector": {"matchLabels": {"a": str(number)}}}}
             await api.patch(USAGE_PROFILES, "wrong", "default", patch)
             await asyncio.sleep(10)
+        assert not (await api.list(builtin.VOLUME_ATTACHMENTS)).items
+        await api.create(builtin.VOLUME_ATTACHMENTS, {"metadata": {"name": "mine"}, "spec": attachment["spec"]})
+        await asyncio.sleep(10)
+        assert (await api.get(builtin.VOLUME_ATTACHMENTS, "mine")).obj()["status"] == {"attached": True}
 
-    settings = Settings(nodes=tuple(nodes), imported=(there,))
+    settings = Settings(nodes=tuple(nodes), imported=(there, attachment))
     assert played(settings, work).of(FLEET_USER) == given(RULES)
 
 

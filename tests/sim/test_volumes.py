@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.api.builtin import EVENTS, PODS, STORAGE_CLASSES
+from fairlead.api.builtin import EVENTS, PODS, STORAGE_CLASSES, VOLUME_ATTRIBUTES_CLASSES
 from fairlead.api.builtin import PERSISTENT_VOLUME_CLAIMS as CLAIMS
 from fairlead.api.builtin import PERSISTENT_VOLUMES as VOLUMES
 from fairlead.api.objects import Obj
@@ -199,3 +199,96 @@ def test_a_new_cluster_begins_with_a_default_class_and_only_a_new_one(tmp_path: 
     assert run(classes(everything, delete="standard")) == ["standard"]
     assert run(classes(everything)) == []
     assert run(classes(bare)) == []
+
+
+def clone(name: str, of: str, storage: str = "1Gi", kind: str = "PersistentVolumeClaim", **source: str) -> Obj:
+    made = claim(name, "now")
+    made["spec"]["resources"]["requests"]["storage"] = storage
+    made["spec"]["dataSourceRef"] = {"kind": kind, "name": of, **source}
+    return made
+
+
+async def told(api: Api, of: str) -> list[str]:
+    events = [item.obj() for item in (await api.list(EVENTS, "default")).items]
+    reasons = ("ProvisioningFailed", "Provisioning", "ProvisioningSucceeded")
+    return [each["message"] for each in events if each["involvedObject"]["name"] == of and each["reason"] in reasons]
+
+
+def test_a_clone_waits_for_what_it_is_a_clone_of() -> None:
+    async def check(api: Api) -> None:
+        await api.create(STORAGE_CLASSES, storage_class("now"))
+        await api.create(STORAGE_CLASSES, storage_class("later", volumeBindingMode="WaitForFirstConsumer"))
+        await api.create(CLAIMS, clone("copy", "source"), "default")
+        await asyncio.sleep(5)
+        failed = 'failed to provision volume with StorageClass "now": error getting handle for DataSource Type '
+        failed += "PersistentVolumeClaim by Name source: "
+        missing = 'error getting PVC source (namespace "default") from api server: '
+        assert await told(api, "copy") == [f'{failed}{missing}persistentvolumeclaim "source" not found']
+        await api.create(CLAIMS, claim("source", "now"), "default")
+        await asyncio.sleep(5)
+        assert (await api.get(CLAIMS, "copy", "default")).obj()["status"]["phase"] == "Bound"
+        await api.create(CLAIMS, clone("small", "source", "1Mi"), "default")
+        await asyncio.sleep(5)
+        too_small = "error, new PVC request must be greater than or equal in size to the specified PVC data source, "
+        assert await told(api, "small") == [f"{failed}{too_small}requested 1048576 but source is 1073741824"]
+
+    live(check)
+
+
+def test_what_a_populator_makes_is_left_to_it() -> None:
+    async def check(api: Api) -> None:
+        await api.create(STORAGE_CLASSES, storage_class("now"))
+        await api.create(CLAIMS, clone("filled", "x", kind="Hello", apiGroup="hello.example.com"), "default")
+        await asyncio.sleep(5)
+        assert (await api.get(CLAIMS, "filled", "default")).obj()["status"]["phase"] == "Pending"
+        assert await told(api, "filled") == ["Assuming an external populator will provision the volume"]
+
+    live(check)
+
+
+def attributes(name: str, driver: str = "sim.fairlead.dev") -> Obj:
+    return {"metadata": {"name": name}, "driverName": driver, "parameters": {"iops": "1000"}}
+
+
+def test_a_volume_takes_on_the_attributes_that_its_claim_wants() -> None:
+    async def check(api: Api) -> None:
+        await api.create(STORAGE_CLASSES, storage_class("now"))
+        wanted = claim("c", "now")
+        wanted["spec"]["volumeAttributesClassName"] = "silver"
+        await api.create(CLAIMS, wanted, "default")
+        await asyncio.sleep(5)
+        failed = 'failed to provision volume with StorageClass "now": '
+        assert await told(api, "c") == [f'{failed}volumeattributesclasses.storage.k8s.io "silver" not found']
+        await api.create(VOLUME_ATTRIBUTES_CLASSES, attributes("silver"))
+        await asyncio.sleep(5)
+        found = (await api.get(CLAIMS, "c", "default")).obj()
+        assert found["status"]["currentVolumeAttributesClassName"] == "silver"
+        await api.patch(CLAIMS, "c", "default", {"spec": {"volumeAttributesClassName": "gold"}})
+        await asyncio.sleep(5)
+        found = (await api.get(CLAIMS, "c", "default")).obj()
+        assert found["status"]["modifyVolumeStatus"] == {"status": "Pending"}
+        await api.create(VOLUME_ATTRIBUTES_CLASSES, attributes("gold"))
+        await asyncio.sleep(5)
+        found = (await api.get(CLAIMS, "c", "default")).obj()
+        assert found["status"]["currentVolumeAttributesClassName"] == "gold"
+        assert "modifyVolumeStatus" not in found["status"]
+        volume = (await api.get(VOLUMES, found["spec"]["volumeName"])).obj()
+        assert volume["spec"]["volumeAttributesClassName"] == "gold"
+
+    live(check)
+
+
+def test_attributes_of_another_driver_are_refused() -> None:
+    async def check(api: Api) -> None:
+        await api.create(STORAGE_CLASSES, storage_class("now"))
+        await api.create(VOLUME_ATTRIBUTES_CLASSES, attributes("fast", "ebs.csi.aws.com"))
+        wanted = claim("c", "now")
+        wanted["spec"]["volumeAttributesClassName"] = "fast"
+        await api.create(CLAIMS, wanted, "default")
+        await asyncio.sleep(5)
+        other = (
+            "VAC fast referenced in PVC is for driver ebs.csi.aws.com which does not match driver name sim.fairlead.dev"
+        )
+        assert await told(api, "c") == [f'failed to provision volume with StorageClass "now": {other}']
+
+    live(check)

@@ -247,6 +247,61 @@ def test_a_node_that_fails_loses_its_pods_after_the_grace_of_the_node_and_of_its
     assert after.placed == 2
 
 
+def database() -> list[Obj]:
+    """A StatefulSet with a volume, which can only go to node a at first."""
+    later = node("b") | {"spec": {"unschedulable": True}}
+    labels = {"app": "db"}
+    mount = {"name": "data", "mountPath": "/data"}
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    spec = {
+        "serviceName": "db",
+        "replicas": 1,
+        "selector": {"matchLabels": labels},
+        "template": {
+            "metadata": {"labels": labels},
+            "spec": {"containers": [{"name": "c", "image": "i", "volumeMounts": [mount]}]},
+        },
+        "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": claim}],
+    }
+    meta = {"name": "db", "namespace": "default"}
+    return [node("a"), later, {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": meta, "spec": spec}]
+
+
+FAILS = CHANGE + "- at: 1m\n  uncordon: b\n- at: 2m\n  failNode: a\n"
+
+
+@pytest.mark.parametrize(
+    ("step", "ended_at", "waits"),
+    [
+        ("", None, 0),  # nobody can say that the pod has ended
+        ("- at: 30m\n  outOfService: a\n", 1800, 0),
+        ("- at: 30m\n  removeNode: a\n", 1840, 360),
+        ("- at: 30m\n  recoverNode: a\n", 1800, 10),
+    ],
+)
+def test_a_volume_follows_its_pod_off_a_node_that_fails(
+    tmp_path: Path, step: str, ended_at: float | None, waits: float
+) -> None:
+    after = played(database(), change(tmp_path, FAILS + step))
+    first, *others = [pod for pod in after.pods if pod.pod == "default/db-0"]
+    assert [disruption.kind for disruption in first.disruptions] == ["lost with its node"]
+    assert (first.ended and first.ended - after.began) == pytest.approx(ended_at, abs=5)
+    assert after.waiting == 0
+    assert sum(pod.waited_for_volumes(after.ended) for pod in others) == pytest.approx(waits, abs=5)
+    assert all(pod.mounted is not None for pod in others)
+
+
+def test_who_has_a_node_and_waits_for_its_volumes_fares_worse(tmp_path: Path) -> None:
+    changed = change(tmp_path, FAILS + "- at: 30m\n  removeNode: a\n")
+    (waiting,) = [pod for pod in hurt_by(database(), changed, limit=2000) if pod.how != "lost with its node"]
+    assert (waiting.pod, waiting.how) == ("default/db-0", "waits for its volumes")
+    assert waiting.reason == "its volumes were not attached to b"
+    assert waiting.causes[0] == "after: remove node a"
+    (waited,) = [pod for pod in hurt_by(database(), changed) if pod.how != "lost with its node"]
+    assert waited.how == "waited longer for its volumes"
+    assert waited.waited == pytest.approx(360, abs=5)
+
+
 def test_of_two_steps_that_about_the_node_of_a_pod_is_named(tmp_path: Path) -> None:
     objects = [*three_nodes(), *deployment("web", ["a"]), *deployment("db", ["b"])]
     hurt = hurt_by(objects, change(tmp_path, CHANGE + "- removeNode: a\n- at: 1s\n  failNode: b"))

@@ -20,7 +20,7 @@ from fairlead.api.encoded import encoded
 from fairlead.api.errors import AlreadyExists, ApiError, NotFound
 from fairlead.api.event_types import NORMAL, WARNING
 from fairlead.api.meta import Object, Versioned
-from fairlead.api.nodes import Node
+from fairlead.api.nodes import ATTACHED_BY_CONTROLLER, Node
 from fairlead.api.objects import Obj
 from fairlead.api.podresources import Amounts
 from fairlead.api.references import Reference
@@ -28,6 +28,7 @@ from fairlead.api.verbs import Api
 from fairlead.client.events import EventRecorder
 from fairlead.node.allocatable import extended_changes
 from fairlead.node.conditions import NodeHealth, node_conditions
+from fairlead.node.csi_node import make_csi_node
 from fairlead.node.plan import NodeEvent
 from fairlead.runtime.clock import monotonic, timestamp
 
@@ -35,8 +36,6 @@ _HOSTNAME: Final = "kubernetes.io/hostname"
 RETRY_SECONDS: Final = 5.0
 #: Of one image.
 _MOST_NAMES: Final = 5
-#: Who mounts volumes that have to be attached is a controller's to say, not the node's.
-_ATTACHED_BY_CONTROLLER: Final = "volumes.kubernetes.io/controller-managed-attach-detach"
 #: What a kubelet writes for the version of a runtime that does not answer.
 _UNKNOWN: Final = "Unknown"
 
@@ -101,6 +100,7 @@ class NodeObject:
         while True:
             try:
                 await self._register()
+                await self._make_csi_node()
                 return
             except OSError as error:
                 log.warning("the API server cannot be reached, trying again: %s", error)
@@ -192,6 +192,13 @@ class NodeObject:
         if before and before != boot:
             self.tell(NodeEvent(WARNING, "Rebooted", f"Node {name} has been rebooted, boot id: {boot}"))
 
+    async def _make_csi_node(self) -> None:
+        """Pods of volumes that no CSI driver attaches need none."""
+        try:
+            await make_csi_node(self._api, self._identity.name, self.uid)
+        except ApiError as error:
+            log.warning("the CSINode of this node cannot be made: %s", error)
+
     def _described(self) -> Obj:
         identity = self._identity
         spec: Obj = {"taints": list(identity.taints)} if identity.taints else {}
@@ -201,7 +208,7 @@ class NodeObject:
         return {"metadata": {"name": identity.name, "labels": self._labels(), "annotations": annotations}, "spec": spec}
 
     def _annotations(self) -> dict[str, str | None]:
-        return {_ATTACHED_BY_CONTROLLER: "true" if self._identity.is_attached_to else None}
+        return {ATTACHED_BY_CONTROLLER: "true" if self._identity.is_attached_to else None}
 
     def _labels(self) -> dict[str, str]:
         processor = architecture()

@@ -47,11 +47,29 @@ class AttachmentSpec(View):
     source: AttachmentSource = AttachmentSource()
 
 
+class AttachmentError(View):
+    message: str = ""
+    time: str | None = None
+
+
+class AttachmentStatus(View):
+    attached: bool = False
+    attach_error: AttachmentError | None = None
+
+
 class VolumeAttachment(Object):
+    """What a controller wants of a driver: that a volume is attached to a node, for as long as the object is there."""
+
     spec: AttachmentSpec = AttachmentSpec()
+    status: AttachmentStatus = AttachmentStatus()
+
+    @property
+    def volume_name(self) -> str:
+        return self.spec.source.persistent_volume_name or ""
 
 
 class CSIDriverSpec(View):
+    attach_required: bool | None = None
     storage_capacity: bool | None = None
 
 

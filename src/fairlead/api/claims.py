@@ -19,6 +19,12 @@ class ClaimResources(View):
     requests: Amounts | None = None
 
 
+class DataSource(View):
+    kind: str = ""
+    name: str = ""
+    namespace: str = ""
+
+
 class ClaimSpec(View):
     volume_name: str = ""
     storage_class_name: str | None = None
@@ -27,6 +33,8 @@ class ClaimSpec(View):
     resources: ClaimResources = ClaimResources()
     volume_mode: str | None = None
     volume_attributes_class_name: str | None = None
+    #: What the volume begins with; the server writes here, too, what `dataSource` says.
+    data_source_ref: DataSource | None = None
 
 
 class ModifyVolumeStatus(View):
@@ -141,6 +149,12 @@ class PersistentVolume(Object):
         """`namespace/name` of the claim that it is kept for, empty if for none."""
         ref = self.spec.claim_ref
         return f"{ref.namespace}/{ref.name}" if ref is not None else ""
+
+
+class AttributesClass(Object):
+    """Attributes of volumes of a driver."""
+
+    driver_name: str = ""
 
 
 class TopologyRequirement(View):

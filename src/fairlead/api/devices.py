@@ -11,7 +11,7 @@ import msgspec
 
 from fairlead.api.meta import Condition, Object, View, WrittenView
 from fairlead.api.node_affinity import NodeSelector
-from fairlead.api.taints import Taint, Toleration
+from fairlead.api.taints import TimedTaint, TimedToleration
 
 #: Keeps a claim that has devices until they are given back.
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
@@ -85,7 +85,7 @@ class Device(View):
     node_name: str | None = None
     node_selector: NodeSelector | None = None
     all_nodes: bool | None = None
-    taints: tuple[Taint, ...] | None = None
+    taints: tuple[TimedTaint, ...] | None = None
     binds_to_node: bool | None = None
     binding_conditions: tuple[str, ...] | None = None
     binding_failure_conditions: tuple[str, ...] | None = None
@@ -149,7 +149,7 @@ class AskedDevices(View):
     allocation_mode: str = ""
     count: int = 0
     admin_access: bool | None = None
-    tolerations: tuple[Toleration, ...] | None = None
+    tolerations: tuple[TimedToleration, ...] | None = None
     capacity: CapacityRequirements | None = None
 
 
@@ -192,6 +192,7 @@ class AllocatedDevice(View):
     admin_access: bool | None = None
     share_id: str | None = msgspec.field(default=None, name="shareID")
     consumed_capacity: dict[str, str] | None = None
+    tolerations: tuple[TimedToleration, ...] | None = None
     binding_conditions: tuple[str, ...] | None = None
     binding_failure_conditions: tuple[str, ...] | None = None
 
@@ -246,8 +247,25 @@ class ResourceClaim(Object):
 
     def is_reserved_for(self, uid: str) -> bool:
         """Whether the pod with that uid may use the devices."""
-        return any(consumer.uid == uid for consumer in self.status.reserved_for or ())
+        return any(consumer.uid == uid for consumer in self.consumers)
+
+    @property
+    def consumers(self) -> tuple[ClaimConsumer, ...]:
+        return self.status.reserved_for or ()
+
+    def foreign_owner(self, pod: str, uid: str) -> str:
+        """What is wrong with a claim that was made for somebody else than the pod (`namespace/name`) with that uid."""
+        owner = self.metadata.controller
+        if owner is not None and owner.uid == uid:
+            return ""
+        return f"ResourceClaim {self.metadata.key} was not created for Pod {pod} (Pod is not owner)"
 
     @property
     def can_be_reserved(self) -> bool:
-        return len(self.status.reserved_for or ()) < MOST_CONSUMERS
+        return len(self.consumers) < MOST_CONSUMERS
+
+    @property
+    def wants_admin_access(self) -> bool:
+        """Alternatives never do."""
+        requests = self.spec.devices.requests or ()
+        return any(request.exactly is not None and request.exactly.admin_access for request in requests)

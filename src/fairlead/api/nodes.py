@@ -12,6 +12,9 @@ from fairlead.api.taints import TimedTaint
 
 #: Where the leases of nodes are.
 LEASE_NAMESPACE: Final = "kube-node-lease"
+#: With this annotation, whatever it says, a node has its volumes attached by a controller.
+ATTACHED_BY_CONTROLLER: Final = "volumes.kubernetes.io/controller-managed-attach-detach"
+OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
 
 
 class NodeSpec(View):
@@ -28,12 +31,20 @@ class NodeInfo(View):
     container_runtime_version: str = ""
 
 
+class AttachedVolume(View):
+    name: str = ""
+
+
 class NodeStatus(View):
     capacity: dict[str, str] = {}
     allocatable: dict[str, str] = {}
     node_info: NodeInfo = NodeInfo()
     conditions: tuple[NodeCondition, ...] = ()
     features: dict[str, bool] = {}
+    #: As the controller says that attaches them.
+    volumes_attached: tuple[AttachedVolume, ...] | None = None
+    #: Those that its kubelet may mount, or has mounted: they are not to be detached.
+    volumes_in_use: tuple[str, ...] | None = None
 
 
 class Node(Object):
@@ -52,6 +63,16 @@ class Node(Object):
     @property
     def is_ready(self) -> bool:
         return self.ready_status == "True"
+
+    @property
+    def has_volumes_attached(self) -> bool:
+        """Whether volumes are attached to it by a controller, and not by its kubelet."""
+        return ATTACHED_BY_CONTROLLER in self.metadata.annotations
+
+    @property
+    def is_out_of_service(self) -> bool:
+        """Somebody has vouched for it that nothing runs there any more."""
+        return any(taint.key == OUT_OF_SERVICE for taint in self.spec.taints)
 
     @property
     def is_open(self) -> bool:

@@ -295,3 +295,10 @@ class Pod(Object):
     def is_terminating(self) -> bool:
         """It was deleted and is still shutting down."""
         return self.metadata.deletion_timestamp is not None and self.status.phase not in FINISHED
+
+
+def claim_of(pod: Pod, volume: Volume) -> str:
+    """The name of the claim behind a volume, or "" for a volume of another sort."""
+    if volume.persistent_volume_claim is not None:
+        return volume.persistent_volume_claim.claim_name
+    return f"{pod.metadata.name}-{volume.name}" if volume.ephemeral != ABSENT else ""

@@ -1,4 +1,4 @@
-"""ResourceClaims as those see them who carry them out, and which of them are a pod's.
+"""Which claims of devices are a pod's.
 
 Source: k8s.io/dynamic-resource-allocation/resourceclaim (1.36).
 """
@@ -10,10 +10,8 @@ from typing import Final
 
 import msgspec
 
-from fairlead.api.devices import ClaimConsumer
 from fairlead.api.meta import Object, View
 from fairlead.api.pods import ABSENT, Pod
-from fairlead.api.taints import TimedTaint, TimedToleration
 
 #: The entry of `spec.resourceClaims` of its pod for which a claim was made.
 POD_CLAIM_ANNOTATION: Final = "resource.kubernetes.io/pod-claim-name"
@@ -93,94 +91,5 @@ def all_claim_keys(pod: Pod) -> Iterator[str]:
         yield f"{pod.metadata.namespace}/{name}"
 
 
-class AllocatedDevice(View):
-    request: str = ""
-    driver: str = ""
-    pool: str = ""
-    device: str = ""
-    share_id: str | None = msgspec.field(default=None, name="shareID")
-    tolerations: tuple[TimedToleration, ...] | None = None
-
-
-class AllocatedDevices(View):
-    results: tuple[AllocatedDevice, ...] | None = None
-
-
-class Allocation(View):
-    devices: AllocatedDevices = AllocatedDevices()
-
-    @property
-    def results(self) -> tuple[AllocatedDevice, ...]:
-        return self.devices.results or ()
-
-
-class _ExactRequest(View):
-    admin_access: bool | None = None
-
-
-class _Request(View):
-    exactly: _ExactRequest | None = None
-
-
-class _Requests(View):
-    requests: tuple[_Request, ...] | None = None
-
-
-class _ClaimSpec(View):
-    devices: _Requests = _Requests()
-
-
-class ClaimStatus(View):
-    allocation: Allocation | None = None
-    reserved_for: tuple[ClaimConsumer, ...] | None = None
-
-
-class ResourceClaim(Object):
-    spec: _ClaimSpec = _ClaimSpec()
-    status: ClaimStatus = ClaimStatus()
-
-    @property
-    def consumers(self) -> tuple[ClaimConsumer, ...]:
-        return self.status.reserved_for or ()
-
-    @property
-    def wants_admin_access(self) -> bool:
-        """Alternatives never do."""
-        requests = self.spec.devices.requests or ()
-        return any(request.exactly is not None and request.exactly.admin_access for request in requests)
-
-    def is_reserved_for(self, pod: Pod) -> bool:
-        return any(consumer.uid == pod.metadata.uid for consumer in self.consumers)
-
-
 class ClaimTemplate(Object):
     spec: msgspec.Raw = ABSENT
-
-
-def foreign_owner(pod: Pod, claim: ResourceClaim) -> str:
-    """What is wrong with a claim that was made for somebody else than the pod, "" if it is the pod's."""
-    owner = claim.metadata.controller
-    if owner is not None and owner.uid == pod.metadata.uid:
-        return ""
-    return f"ResourceClaim {claim.metadata.key} was not created for Pod {pod.metadata.key} (Pod is not owner)"
-
-
-class _Device(View):
-    name: str = ""
-    taints: tuple[TimedTaint, ...] | None = None
-
-
-class _Pool(View):
-    name: str = ""
-    generation: int = 0
-
-
-class _SliceSpec(View):
-    driver: str = ""
-    node_name: str | None = None
-    pool: _Pool = _Pool()
-    devices: tuple[_Device, ...] | None = None
-
-
-class ResourceSlice(Object):
-    spec: _SliceSpec = _SliceSpec()

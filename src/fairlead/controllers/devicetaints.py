@@ -8,17 +8,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 
+from fairlead.api.devices import AllocatedDevice, ResourceClaim, ResourceSlice
 from fairlead.api.pods import Pod
 from fairlead.api.references import Reference
-from fairlead.api.resource_claims import (
-    AllocatedDevice,
-    NotMadeYet,
-    PodClaimNames,
-    ResourceClaim,
-    ResourceSlice,
-    foreign_owner,
-    pod_claims,
-)
+from fairlead.api.resource_claims import NotMadeYet, PodClaimNames, pod_claims
 from fairlead.api.taints import NO_EXECUTE, TimedTaint, TimedToleration, tolerates
 from fairlead.api.verbs import PatchType
 from fairlead.controllers.actions import Actions, Delete, Emit, Patch, Requeue
@@ -192,9 +185,9 @@ class DeviceTaintEviction(Controller[Pod]):
             except NotMadeYet:
                 continue
             claim = world.get(RESOURCE_CLAIMS, f"{pod.metadata.namespace}/{name}") if name else None
-            if claim is None or claim.status.allocation is None or not claim.is_reserved_for(pod):
+            if claim is None or claim.status.allocation is None or not claim.is_reserved_for(pod.metadata.uid):
                 continue
-            if asked.resource_claim_name is None and foreign_owner(pod, claim):
+            if asked.resource_claim_name is None and claim.foreign_owner(pod.metadata.key, pod.metadata.uid):
                 continue
             for device in claim.status.allocation.results:
                 moments += self._moments(device)

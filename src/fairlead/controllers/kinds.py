@@ -5,18 +5,20 @@ from __future__ import annotations
 from typing import Final
 
 from fairlead.api import builtin
+from fairlead.api.attachments import CSIDriver, VolumeAttachment
 from fairlead.api.autoscaling import HorizontalPodAutoscaler
 from fairlead.api.budgets import PodDisruptionBudget
 from fairlead.api.certificates import CertificateSigningRequest
-from fairlead.api.claims import PersistentVolume, PersistentVolumeClaim, StorageClass
+from fairlead.api.claims import AttributesClass, PersistentVolume, PersistentVolumeClaim, StorageClass
 from fairlead.api.configmaps import ConfigMap
+from fairlead.api.devices import ResourceClaim, ResourceSlice
 from fairlead.api.jobs import CronJob, Job
 from fairlead.api.meta import Object
 from fairlead.api.namespaces import Namespace
 from fairlead.api.nodes import Node
 from fairlead.api.pods import Pod
 from fairlead.api.quota_scopes import ResourceQuota
-from fairlead.api.resource_claims import ClaimTemplate, ResourceClaim, ResourceSlice
+from fairlead.api.resource_claims import ClaimTemplate
 from fairlead.api.roles import ClusterRole
 from fairlead.api.secrets import Secret
 from fairlead.api.service_networks import IPAddress, ServiceCIDR
@@ -32,13 +34,15 @@ from fairlead.api.workloads import (
 from fairlead.controllers.actions import Kind
 
 ACCESS_REVIEWS: Final = Kind(builtin.SUBJECT_ACCESS_REVIEWS, Object)
-ATTRIBUTES_CLASSES: Final = Kind(builtin.VOLUME_ATTRIBUTES_CLASSES, Object)
+ATTACHMENTS: Final = Kind(builtin.VOLUME_ATTACHMENTS, VolumeAttachment)
+ATTRIBUTES_CLASSES: Final = Kind(builtin.VOLUME_ATTRIBUTES_CLASSES, AttributesClass)
 CERTIFICATE_REQUESTS: Final = Kind(builtin.CERTIFICATE_SIGNING_REQUESTS, CertificateSigningRequest)
 CLAIMS: Final = Kind(builtin.PERSISTENT_VOLUME_CLAIMS, PersistentVolumeClaim)
 CLUSTER_ROLES: Final = Kind(builtin.CLUSTER_ROLES, ClusterRole)
 CONFIG_MAPS: Final = Kind(builtin.CONFIG_MAPS, ConfigMap)
 CONTROLLER_REVISIONS: Final = Kind(builtin.CONTROLLER_REVISIONS, ControllerRevision)
 CRON_JOBS: Final = Kind(builtin.CRON_JOBS, CronJob)
+CSI_DRIVERS: Final = Kind(builtin.CSI_DRIVERS, CSIDriver)
 DAEMON_SETS: Final = Kind(builtin.DAEMON_SETS, DaemonSet)
 DEPLOYMENTS: Final = Kind(builtin.DEPLOYMENTS, Deployment)
 ENDPOINTS: Final = Kind(builtin.ENDPOINTS, Endpoints)

@@ -31,8 +31,6 @@ SWEEP_SECONDS: Final = 20.0
 _ALL: Final = ""
 _TO_THE_HOUR: Final = len("2026-01-01T00")
 
-_OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
-
 
 def _pods_on(world: World, old: Node | None, new: Node | None) -> Iterator[str]:
     either = new or old
@@ -42,8 +40,7 @@ def _pods_on(world: World, old: Node | None, new: Node | None) -> Iterator[str]:
 
 
 def _is_lost(node: Node) -> bool:
-    """Somebody has vouched for it that nothing runs there any more."""
-    return node.ready_status != "True" and any(taint.key == _OUT_OF_SERVICE for taint in node.spec.taints)
+    return not node.is_ready and node.is_out_of_service
 
 
 def _finished(world: World) -> Index[Pod]:

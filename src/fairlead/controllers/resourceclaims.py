@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead.api.devices import EXTENDED_RESOURCE_CLAIM, FINALIZER, ClaimConsumer
+from fairlead.api.devices import EXTENDED_RESOURCE_CLAIM, FINALIZER, ClaimConsumer, ResourceClaim
 from fairlead.api.errors import ApiError, NotFound
 from fairlead.api.event_types import WARNING
 from fairlead.api.objects import Obj
@@ -23,10 +23,8 @@ from fairlead.api.resource_claims import (
     NotMadeYet,
     PodClaim,
     PodClaimNames,
-    ResourceClaim,
     all_claim_keys,
     claim_keys,
-    foreign_owner,
     pod_claims,
 )
 from fairlead.api.verbs import PatchType
@@ -136,7 +134,7 @@ class PodResourceClaims(Controller[Pod]):
             pass
         else:
             known = world.get(RESOURCE_CLAIMS, f"{pod.metadata.namespace}/{name}") if name else None
-            if not name or (known is not None and not foreign_owner(pod, known)):
+            if not name or (known is not None and not known.foreign_owner(pod.metadata.key, pod.metadata.uid)):
                 return None
         orphan = world.of(RESOURCE_CLAIMS).index("pod claim", _own_claims).first(f"{pod.metadata.uid}/{claim.name}")
         if orphan is not None:  # its name did not get into the status of the pod
@@ -206,9 +204,9 @@ def _reserve(pod: Pod, world: World) -> Actions:
         except NotMadeYet:
             continue
         known = world.get(RESOURCE_CLAIMS, f"{pod.metadata.namespace}/{name}") if name else None
-        if known is None or known.status.allocation is None or known.is_reserved_for(pod):
+        if known is None or known.status.allocation is None or known.is_reserved_for(pod.metadata.uid):
             continue
-        if claim.resource_claim_name is None and foreign_owner(pod, known):
+        if claim.resource_claim_name is None and known.foreign_owner(pod.metadata.key, pod.metadata.uid):
             continue
         consumers = [*msgspec.to_builtins(known.consumers), consumer]
         yield Patch(

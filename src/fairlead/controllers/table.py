@@ -12,6 +12,7 @@ from fairlead.api.verbs import Api
 from fairlead.client.events import EventRecorder
 from fairlead.client.informer import Informers
 from fairlead.controllers.aggregation import AggregatedRoles
+from fairlead.controllers.attachments import AttachDetach
 from fairlead.controllers.base import Controller, World
 from fairlead.controllers.certificates.approver import KubeletApprover
 from fairlead.controllers.certificates.cleaner import OldRequests
@@ -52,6 +53,7 @@ CONTROLLERS: tuple[Callable[[], Controller[Any]], ...] = (
     ClaimBinder,
     VolumeKeeper,
     ClaimExpander,
+    AttachDetach,
     ClaimProtection,
     VolumeProtection,
     AttributesClassProtection,

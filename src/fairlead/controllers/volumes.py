@@ -12,12 +12,12 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead.api.claims import PersistentVolume, PersistentVolumeClaim
+from fairlead.api.claims import AttributesClass, PersistentVolume, PersistentVolumeClaim
 from fairlead.api.errors import ApiError
 from fairlead.api.event_types import WARNING
 from fairlead.api.meta import Object
 from fairlead.api.objects import Obj
-from fairlead.api.pods import ABSENT, Pod, Volume
+from fairlead.api.pods import ABSENT, Pod, claim_of
 from fairlead.controllers.actions import Actions, Create, Emit, Kind, with_finalizer, without_finalizer
 from fairlead.controllers.base import Controller, Watch, World
 from fairlead.controllers.claims import controller_reference, is_controlled_by, owner_of
@@ -28,13 +28,6 @@ VOLUME_PROTECTION: Final = "kubernetes.io/pv-protection"
 ATTRIBUTES_CLASS_PROTECTION: Final = "kubernetes.io/vac-protection"
 
 _decode = msgspec.json.Decoder(dict).decode
-
-
-def claim_of(pod: Pod, volume: Volume) -> str:
-    """The name of the claim behind a volume, or "" for a volume of another sort."""
-    if volume.persistent_volume_claim is not None:
-        return volume.persistent_volume_claim.claim_name
-    return f"{pod.metadata.name}-{volume.name}" if volume.ephemeral != ABSENT else ""
 
 
 class EphemeralVolumes(Controller[Pod]):
@@ -82,6 +75,11 @@ def _new_claim(pod: Pod, name: str, source: msgspec.Raw) -> Obj:
     return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": template["spec"]}
 
 
+def users_of(world: World, claim: str) -> list[Pod]:
+    """The pods that use the claim of that `namespace/name`."""
+    return world.of(PODS).index("claim", _used_claims)[claim]
+
+
 def _used_claims(pod: Pod) -> list[str]:
     """Keys of the claims that a pod uses; before it is scheduled nobody has begun to. Those of its ephemeral volumes
     may go once its node is done with it: a pod that is deleted in the foreground waits for them.
@@ -121,7 +119,7 @@ class ClaimProtection(Controller[PersistentVolumeClaim]):
 
     def reconcile(self, obj: PersistentVolumeClaim, world: World) -> Actions:
         def is_used() -> bool:
-            return any(_uses(pod, obj) for pod in world.of(PODS).index("claim", _used_claims)[obj.metadata.key])
+            return any(_uses(pod, obj) for pod in users_of(world, obj.metadata.key))
 
         yield from _protect(CLAIMS, obj, PROTECTION, is_used)
 
@@ -137,6 +135,11 @@ class VolumeProtection(Controller[PersistentVolume]):
 
     def reconcile(self, obj: PersistentVolume, world: World) -> Actions:
         yield from _protect(VOLUMES, obj, VOLUME_PROTECTION, lambda: obj.status.phase == "Bound")
+
+
+def claims_of_attributes_class(world: World, name: str) -> list[PersistentVolumeClaim]:
+    """The claims that want, have, or are on their way to the class."""
+    return world.of(CLAIMS).index("attributes class", _named_by_claim)[name]
 
 
 def _named_by_claim(claim: PersistentVolumeClaim) -> set[str]:
@@ -162,7 +165,7 @@ def _let_go_by_volume(world: World, old: PersistentVolume | None, new: Persisten
         yield from (name for name in _named_by_volume(old) if new is None or name not in _named_by_volume(new))
 
 
-class AttributesClassProtection(Controller[Object]):
+class AttributesClassProtection(Controller[AttributesClass]):
     """Lets a deleted VolumeAttributesClass go when no claim and no volume names it any more."""
 
     name = "volumeattributesclass-protection-controller"
@@ -175,11 +178,10 @@ class AttributesClassProtection(Controller[Object]):
     )
     workers = 1
 
-    def reconcile(self, obj: Object, world: World) -> Actions:
+    def reconcile(self, obj: AttributesClass, world: World) -> Actions:
         def is_used() -> bool:
-            claims = world.of(CLAIMS).index("attributes class", _named_by_claim)
             volumes = world.of(VOLUMES).index("attributes class", _named_by_volume)
-            return bool(claims[obj.metadata.name] or volumes[obj.metadata.name])
+            return bool(claims_of_attributes_class(world, obj.metadata.name) or volumes[obj.metadata.name])
 
         yield from _protect(ATTRIBUTES_CLASSES, obj, ATTRIBUTES_CLASS_PROTECTION, is_used)
 

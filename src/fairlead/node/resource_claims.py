@@ -8,15 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from fairlead.api.devices import ResourceClaim
 from fairlead.api.pods import Pod
-from fairlead.api.resource_claims import (
-    NotMadeYet,
-    PodClaimNames,
-    ResourceClaim,
-    extended_claim_name,
-    foreign_owner,
-    pod_claims,
-)
+from fairlead.api.resource_claims import NotMadeYet, PodClaimNames, extended_claim_name, pod_claims
 
 FAILED: Final = "FailedPrepareDynamicResources"
 
@@ -54,9 +48,9 @@ def _problem(pod: Pod, needed: NeededClaim, claim: ResourceClaim | None) -> str:
     name = needed.name
     if claim is None:
         return f'fetch ResourceClaim {name}: resourceclaims.resource.k8s.io "{name}" not found'
-    if needed.is_made_for_pod and (problem := foreign_owner(pod, claim)):
+    if needed.is_made_for_pod and (problem := claim.foreign_owner(pod.metadata.key, pod.metadata.uid)):
         return problem
-    if not claim.is_reserved_for(pod):
+    if not claim.is_reserved_for(pod.metadata.uid):
         who = f"pod {pod.metadata.name} ({pod.metadata.uid})"
         return f"{who} is not allowed to use ResourceClaim {name} ({claim.metadata.uid})"
     return "" if claim.status.allocation is not None else f"ResourceClaim {name}: not allocated"

@@ -191,6 +191,14 @@ def volume_problem(needs: Iterable[tuple[str, Need]], found: Found) -> str:
     return ""
 
 
+def claim_problem(volume: str, claim: str, why: str) -> str:
+    """What is wrong with the claim (`namespace/name`) of a volume, as its event tells it."""
+    return (
+        f"Unable to attach or mount volumes: unmounted volumes=[{volume}], unattached volumes=[], "
+        f"failed to process volumes=[{volume}]: error processing PVC {claim}: {why}"
+    )
+
+
 def _missing_in_volume(source: ConfigSource, key: str) -> str:
     if source.kind == "ConfigMap":
         return f"configmap references non-existent config key: {key}"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from fairlead.api.attaching import may_be_on_several_nodes
 from fairlead.api.binding import NO_PROVISIONER, is_kept_for
-from fairlead.api.claims import PersistentVolumeClaim, StorageClass
+from fairlead.api.claims import PersistentVolume, PersistentVolumeClaim, StorageClass
+from fairlead.scheduler.facts.attach_limits import AttachLimits
 from fairlead.scheduler.facts.volumes import Volumes
 from fairlead.scheduler.requirements import PodRequirements
 
@@ -19,6 +21,31 @@ def claim_waits(requirements: PodRequirements, volumes: Volumes) -> list[str]:
         elif not claim.is_bound and claim.status.phase != "Lost":
             notes.append(f'claim "{name}" {_wait(claim, volumes)}')
     return notes
+
+
+def attachment_waits(
+    node: str, requirements: PodRequirements, volumes: Volumes, attachments: AttachLimits
+) -> list[str]:
+    """A line for each volume of a pod that has that node and has not started, if its attachment holds that up."""
+    notes = []
+    for pod_claim in requirements.claims:
+        claim = volumes.claims.get(pod_claim.key)
+        volume = volumes.volumes.get(claim.spec.volume_name) if claim is not None else None
+        if volume is not None and (why := _attachment(node, volume, attachments)):
+            notes.append(f'claim "{pod_claim.name}": {why}')
+    return notes
+
+
+def _attachment(node: str, volume: PersistentVolume, attachments: AttachLimits) -> str:
+    found = {each.spec.node_name: each for each in attachments.of_volume(volume.metadata.name)}
+    here = found.pop(node, None)
+    if here is not None and not here.status.attached:
+        error = here.status.attach_error
+        said = f", which says: {error.message}" if error is not None else ""
+        return f"the attacher of {here.spec.attacher} has not attached its volume to {node} yet{said}"
+    if here is None and found and not may_be_on_several_nodes(volume):
+        return f"its volume is attached to {', '.join(sorted(found))}, and only one node may have it"
+    return ""
 
 
 def _wait(claim: PersistentVolumeClaim, volumes: Volumes) -> str:

@@ -72,7 +72,7 @@ class EventHandlers:
         if self._model.gangs is not None:
             self._model.gangs.gone(pod)
         self._snapshot.volumes.pod_gone(pod.metadata.uid)
-        self._snapshot.device_claims.release(pod.metadata.uid)
+        self._snapshot.device_claims.pod_gone(pod.metadata.uid)
         was_nominated = self._nominations.drop(pod.metadata.uid)
         placed = self._snapshot.placed(pod.metadata.key)
         if placed is not None and placed.uid == pod.metadata.uid:

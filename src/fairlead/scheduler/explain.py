@@ -12,7 +12,7 @@ import msgspec
 
 from fairlead.api.scheduling import Node, Pod
 from fairlead.api.taints import first_untolerated, written
-from fairlead.scheduler.claim_notes import claim_waits
+from fairlead.scheduler.claim_notes import attachment_waits, claim_waits
 from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.decide import Decider, Unfit
 from fairlead.scheduler.device_notes import about_devices
@@ -74,8 +74,12 @@ def explain(model: ClusterModel, key: str) -> Explanation | None:
         model.snapshot.remove(key)
     request = model.request(pod)
     explanation = _decided_again(runtime, pod, request, key)
+    snapshot = model.snapshot
     if not pod.spec.node_name:
-        explanation.notes += claim_waits(request.requirements, model.snapshot.volumes)
+        explanation.notes += claim_waits(request.requirements, snapshot.volumes)
+    elif pod.status.phase == "Pending":
+        name, attachments = pod.spec.node_name, snapshot.attach_limits
+        explanation.notes += attachment_waits(name, request.requirements, snapshot.volumes, attachments)
     gang = model.gang_of(pod)
     if gang is not None and not pod.spec.node_name:
         started = model.started_of(gang)

@@ -197,6 +197,8 @@ class NoRoom(msgspec.Struct, frozen=True):
     is_final: bool = False
     #: Things changed while it was looked for: the pod is tried again after its back-off, whatever else happens.
     is_overtaken: bool = False
+    #: It was looked for as long as one decision may: the pod is tried again once its back-off is over, and not before.
+    is_unfinished: bool = False
     #: The devices of this claim are given up, so that others can be had; one for extended resources goes with them.
     gives_up: ResourceClaim | None = None
 

@@ -134,7 +134,7 @@ class Outcomes:
         nominated = None
         if refusal.outcome.clears_nomination:
             self._nominate(queued, nominated := "")
-        self.put_back(queued, refusal.found.plugins)
+        self.put_back(queued, frozenset() if refusal.outcome.is_unfinished else refusal.found.plugins)
         if refusal.outcome.is_overtaken:
             self._queue.activate(queued.key, clock.monotonic())
         self.report_refusal(queued, refusal.message, nominated)

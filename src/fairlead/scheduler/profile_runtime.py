@@ -72,6 +72,7 @@ class PostFilterResults:
                 message,
                 clears or result.clears_nomination,
                 is_overtaken=overtaken or result.is_overtaken,
+                is_unfinished=before.is_unfinished or result.is_unfinished,
                 gives_up=before.gives_up or result.gives_up,
             )
         self._is_first = False

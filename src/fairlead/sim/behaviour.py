@@ -97,6 +97,8 @@ def behaviour_of(pod: Pod, container: Container, *, is_init: bool = False) -> Be
 MemoryExit: TypeAlias = Callable[[Pod, Container, float], Exit | None]
 #: How much memory a container that started then uses now.
 MemoryBytes: TypeAlias = Callable[[Pod, Container, float, float], int]
+#: What keeps a pod from its volumes: "" nothing, None that they are not attached yet.
+Mount: TypeAlias = Callable[[Pod], str | None]
 
 
 class SimulatedRuntime:
@@ -107,9 +109,10 @@ class SimulatedRuntime:
         memory_exit: MemoryExit,
         memory_bytes: MemoryBytes,
         claims_problem: Callable[[Pod], str] = lambda pod: "",
+        mount: Mount = lambda pod: "",
     ) -> None:
         self._memory_exit, self._memory_bytes = memory_exit, memory_bytes
-        self._claims_problem = claims_problem
+        self._claims_problem, self._mount = claims_problem, mount
 
     def sandbox_ready_at(self, pod: Pod, since: float) -> float:
         return since + start_seconds(pod)
@@ -124,7 +127,7 @@ class SimulatedRuntime:
         return True
 
     def mount(self, pod: Pod) -> str | None:
-        return ""
+        return self._mount(pod)
 
     def image(self, pod: Pod, container: Container, *, is_init: bool) -> Image:
         return Image(not behaviour_of(pod, container, is_init=is_init).pull_error)

@@ -39,6 +39,7 @@ from fairlead.runtime.clock import monotonic, now, timestamp
 from fairlead.runtime.token_bucket import TokenBucket
 from fairlead.runtime.workqueue import WorkQueue
 from fairlead.sim.admission import admission_of, host_ports_of, kill_for_critical, wants
+from fairlead.sim.attached_volumes import AttachedVolumes
 from fairlead.sim.behaviour import SimulatedRuntime
 from fairlead.sim.config_sources import ConfigSources
 from fairlead.sim.kubelets import Kubelets
@@ -126,7 +127,12 @@ class Fleet:
             evict_first,
         )
         self._devices = ClaimedDevices(as_node, informers, self._queue.add)
-        self._runtime = SimulatedRuntime(self.machines.memory_exit, self.machines.memory_bytes, self._devices.problem)
+        self._volumes = AttachedVolumes(
+            api, as_node, informers, self._queue.add, self._allocations.__contains__, attaches_all=not heartbeats
+        )
+        self._runtime = SimulatedRuntime(
+            self.machines.memory_exit, self.machines.memory_bytes, self._devices.problem, self._volumes.state
+        )
         self._resizes = PendingResizes(self._resize_terms)
         self._config_sources = ConfigSources(as_node, informers, self._queue.add, assumed_sources)
         self._nodes = informers.of(NODES, Node)
@@ -144,6 +150,7 @@ class Fleet:
         await self._nodes.follow(self._node_changed)
         self.registered.set()
         async with asyncio.TaskGroup() as group:
+            await self._volumes.run(group.create_task)
             for _ in range(WORKERS):
                 group.create_task(work_off(self._queue, "pod", self._sync), name="node worker")
             group.create_task(self._registration.run(), name="node adoption")
@@ -182,6 +189,7 @@ class Fleet:
                 self._correct_pods(name)
         elif is_simulated(new):
             self._take(name, allocatable)
+            self._volumes.take(new)
             self._kubelets.put_node(new, None)
             self._registration.adopt(name)
             if new.ready_status == "Unknown":
@@ -203,6 +211,7 @@ class Fleet:
         """Act no longer for a node that is gone, or off; if it comes back it is taken up as a new one."""
         self._allocations.pop(name, None)
         self._corrects_until.pop(name, None)
+        self._volumes.forget(name)
         self.machines.remove_node(name)
         self._kubelets.forget(name)
         self._resizes.forget(name)
@@ -244,6 +253,7 @@ class Fleet:
 
     def _forget(self, pod: Pod) -> None:
         self._release(pod)
+        self._volumes.release(pod)
         self.machines.remove_pod(pod)
         if (run := self._runs.pop(pod.metadata.uid, None)) is not None:
             self._config_sources.settle(pod, run.needs, is_waiting=False)
@@ -268,11 +278,15 @@ class Fleet:
         found = await self._config_sources.found(pod, run.needs) if run.deleted_at is None else NOTHING
         if run.deleted_at is None and not run.has_sandbox:
             await self._devices.look(pod)
+        if not run.is_over and not pod.is_finished and run.deleted_at is None:
+            await self._volumes.look(pod, is_starting=not run.has_sandbox)
         next_ = run.step(pod, self._addresses(pod, run), moment, found)
         self._config_sources.settle(pod, run.needs, is_waiting=run.is_starting)
         if next_.wants_resize and self._resize(pod, moment):
             next_ = run.step(pod, self._addresses(pod, run), moment, found)
         self.machines.put_pod(run.in_force(pod), run)
+        if run.is_over or pod.is_finished or next_.is_gone:
+            self._volumes.release(pod)
         if next_.status is not None:
             await self._report(pod, run, next_.status)
         self._record(pod, run.reported())

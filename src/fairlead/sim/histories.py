@@ -17,6 +17,7 @@ from fairlead.api.builtin import PODS
 from fairlead.api.pods import Pod
 from fairlead.client.informer import Informers
 from fairlead.runtime.clock import now
+from fairlead.sim.behaviour import start_seconds
 from fairlead.sim.oom_kills import OomKills
 from fairlead.sim.pod_workloads import Workloads
 
@@ -59,6 +60,9 @@ class PodHistory(msgspec.Struct, omit_defaults=True):
     bound: float | None = None
     ended: float | None = None
     node: str = ""
+    #: From when on a pod with claims could have started there, and when its volumes were there.
+    could_start: float | None = None
+    mounted: float | None = None
     phase: str = ""
     #: Somebody deleted it before it had ended.
     deleted: bool = False
@@ -79,6 +83,18 @@ class PodHistory(msgspec.Struct, omit_defaults=True):
         """For how long it had no node, until `end` at most."""
         until = self.bound if self.bound is not None else self.ended if self.ended is not None else end
         return max(until - self.created, 0.0)
+
+    @property
+    def is_without_volumes(self) -> bool:
+        """It has a node, and waits until its volumes are there."""
+        return self.could_start is not None and self.mounted is None and self.ended is None
+
+    def waited_for_volumes(self, end: float) -> float:
+        """For how long that kept it, until `end` at most."""
+        if self.could_start is None:
+            return 0.0
+        until = self.mounted if self.mounted is not None else self.ended if self.ended is not None else end
+        return max(until - self.could_start, 0.0)
 
 
 class PodHistories:
@@ -112,8 +128,12 @@ class PodHistories:
             history = self.by_uid[new.metadata.uid] = self._begun(new, moment)
         if new.spec.node_name and history.bound is None:
             history.bound, history.node = moment, new.spec.node_name
+            if new.spec.may_have_claims:
+                history.could_start = moment + start_seconds(new)
         elif history.bound is None:
             history.waits_for = sys.intern(_reason_to_wait(new)) or history.waits_for
+        if history.is_without_volumes and _has_volumes(new):
+            history.mounted = moment
         if self._is_beginning:
             self._past |= {(new.metadata.uid, disruption.kind) for disruption in _disruptions(old, new, moment)}
         elif history.ended is None:  # a drain takes pods, too, that are over
@@ -170,6 +190,11 @@ def _disruptions(old: Pod | None, new: Pod, moment: float) -> Iterator[Disruptio
             yield Disruption(moment, kind, message.strip())
     if new.status.phase == "Failed" and new.status.message.startswith(_REJECTED) and not (old and old.is_finished):
         yield Disruption(moment, REFUSED_BY_NODE, new.status.message)
+
+
+def _has_volumes(pod: Pod) -> bool:
+    condition = pod.condition("PodReadyToStartContainers")
+    return condition is not None and condition.status == "True"
 
 
 def _reason_to_wait(pod: Pod) -> str:

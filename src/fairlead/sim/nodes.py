@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from fairlead import COMPATIBILITY_VERSION
-from fairlead.api.nodes import Node
+from fairlead.api.nodes import ATTACHED_BY_CONTROLLER, Node
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.quantity import QuantityError, canonical, parse
 from fairlead.node.conditions import NodeHealth, node_conditions
@@ -107,6 +108,10 @@ def default_labels(name: str) -> dict[str, str]:
     }
 
 
+#: The annotations that a kubelet gives its node.
+DEFAULT_ANNOTATIONS: Final[Mapping[str, str]] = {ATTACHED_BY_CONTROLLER: "true"}
+
+
 def registered(manifest: Obj, number: int, moment: str) -> Obj:
     """The manifest as the node agent registers it: labelled, ready, with an address and a version."""
     meta = metadata(manifest)
@@ -125,7 +130,7 @@ def registered(manifest: Obj, number: int, moment: str) -> Obj:
         "metadata": {
             "name": name,
             "labels": {**default_labels(name), **(meta.get("labels") or {})},
-            "annotations": meta.get("annotations") or {},
+            "annotations": {**DEFAULT_ANNOTATIONS, **(meta.get("annotations") or {})},
         },
         "spec": manifest.get("spec") or {},
         "status": status,

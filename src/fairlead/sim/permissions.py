@@ -9,6 +9,12 @@ from fairlead.api.objects import Obj
 RULES: Final[tuple[Obj, ...]] = (
     # nodes with labels that they may not give themselves, now and when they are registered again
     {"apiGroups": [""], "resources": ["nodes"], "verbs": ["create", "patch"]},
+    # what no attacher of a driver will attach, and detach
+    {
+        "apiGroups": ["storage.k8s.io"],
+        "resources": ["volumeattachments", "volumeattachments/status"],
+        "verbs": ["patch"],
+    },
     # what makes no sense in a UsageProfile
     {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]},
 )

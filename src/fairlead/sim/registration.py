@@ -8,17 +8,18 @@ from collections.abc import Callable, Iterable, Mapping
 
 from fairlead.api.builtin import NODES
 from fairlead.api.errors import AlreadyExists
-from fairlead.api.meta import ObjectMeta
+from fairlead.api.meta import Object, ObjectMeta
 from fairlead.api.node_labels import restricted_labels
 from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
 from fairlead.api.verbs import Api
 from fairlead.client.worker import work_off
+from fairlead.node.csi_node import make_csi_node
 from fairlead.runtime.clock import timestamp
 from fairlead.runtime.workqueue import WorkQueue
 from fairlead.sim.kubelets import Kubelets
 from fairlead.sim.leases import Leases
-from fairlead.sim.nodes import address_of, adopted, default_labels, registered
+from fairlead.sim.nodes import DEFAULT_ANNOTATIONS, address_of, adopted, default_labels, registered
 
 #: How many nodes are registered at once: each write waits for the disk.
 REGISTERING = 64
@@ -79,13 +80,15 @@ class Registration:
         # with labels that no node may give itself it is made by whoever sets up the machine
         api = self._api if restricted_labels(node["metadata"]["labels"]) else own
         try:
-            await api.create(NODES, node)
+            uid = (await api.create(NODES, node)).view(Object).metadata.uid
         except AlreadyExists:
             existing = (await own.get(NODES, name)).view(Node).metadata
             node = registered(self._annotated(manifest, existing.annotations), number, moment)
             if parts := _changes(existing, node["metadata"]):
                 await api.patch(NODES, name, "", {"metadata": parts})
             await own.patch(NODES, name, "", {"status": node["status"]}, subresource="status")
+            uid = existing.uid
+        await make_csi_node(own, name, uid)
 
     def _annotated(self, manifest: Obj, existing: Mapping[str, str]) -> Obj:
         """With the annotations of the existing node, of which its kubelet's configuration may be one."""
@@ -104,13 +107,14 @@ class Registration:
             "labels": {key: value for key, value in default_labels(name).items() if key not in known.labels},
             "annotations": {
                 key: value
-                for key, value in (manifest["metadata"].get("annotations") or {}).items()
+                for key, value in {**DEFAULT_ANNOTATIONS, **(manifest["metadata"].get("annotations") or {})}.items()
                 if key not in known.annotations
             },
         }
         if parts := {part: values for part, values in lacking.items() if values}:
             await api.patch(NODES, name, "", {"metadata": parts})
         await api.patch(NODES, name, "", {"status": status}, subresource="status")
+        await make_csi_node(api, name, known.uid)
         if self._leases:
             await self._leases.start(name)
 

@@ -9,9 +9,10 @@ from collections import defaultdict
 from collections.abc import Callable
 
 from fairlead.api.builtin import RESOURCE_CLAIMS
+from fairlead.api.devices import ResourceClaim
 from fairlead.api.errors import NotFound
 from fairlead.api.pods import Pod
-from fairlead.api.resource_claims import NotMadeYet, ResourceClaim
+from fairlead.api.resource_claims import NotMadeYet
 from fairlead.api.verbs import Api
 from fairlead.client.informer import Informers
 from fairlead.node.resource_claims import claims_problem, needed_claims

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from fairlead.sim.durations import span
 from fairlead.sim.histories import PodHistory
 from fairlead.study.comparison import in_words, lost, missing, worse
-from fairlead.study.outcome import Outcome
+from fairlead.study.outcome import AT_ONCE_SECONDS, Outcome
 from fairlead.study.records import Run
 from fairlead.study.tables import clock, fewer_pods, gone_since, not_evicted
 
@@ -83,6 +83,8 @@ def _fate(pod: PodHistory, outcome: Outcome) -> str:
     if pod.bound is None:
         return f"was never placed; it was gone after {waited}"
     where = f"was placed on {pod.node} after {waited}"
+    if (without := pod.waited_for_volumes(outcome.ended)) >= AT_ONCE_SECONDS:
+        where += f", waited {span(without)} for its volumes"
     if pod.ended is None:
         return f"{where}, and is there at the end"
     return f"{where}, and ended {clock(pod.ended, outcome)}" + (f" ({pod.phase})" if pod.phase else "")

@@ -20,9 +20,15 @@ _LONGER_SECONDS: Final = AT_ONCE_SECONDS
 #: A replacement follows the end of the pod before it within this.
 _SOON_SECONDS: Final = 60.0
 #: What is done to pods because of something that was done with their node, and how steps that do it begin.
-_WITH_NODE: Final = {DRAINED: ("drain ",), LOST: ("remove node ", "fail node ")}
+_WITH_NODE: Final = {DRAINED: ("drain ",), LOST: ("remove node ", "fail node ", "declare out of service ")}
 #: So many preemptions after one another are followed back.
 _LONGEST_CHAIN: Final = 5
+
+
+#: What a pod suffers that waits at the end, and one that waited longer than before: for a node; or it has one, to which
+#: its volumes are not attached.
+WAITING: Final = ("waits", "waits for its volumes")
+LONGER: Final = ("waited longer", "waited longer for its volumes")
 
 
 class Hurt(msgspec.Struct, omit_defaults=True):
@@ -70,7 +76,7 @@ def grouped(hurt: Iterable[Hurt]) -> list[Group]:
     for pod in hurt:
         namespace = pod.pod.partition("/")[0]
         steps = [cause for cause in pod.causes if cause.startswith(_AFTER)]
-        key = (namespace, pod.owner or pod.pod, pod.how, pod.reason if pod.how == _WAITING else "", *steps)
+        key = (namespace, pod.owner or pod.pod, pod.how, pod.reason if pod.how in WAITING else "", *steps)
         groups.setdefault(key, Group([])).pods.append(pod)
     return list(groups.values())
 
@@ -127,29 +133,34 @@ def lost(before: Outcome, after: Outcome) -> list[LostWorkload]:
 _RUN_ONCE: Final = ("CronJob/", SINGLE_JOBS)
 #: How the cause begins that is a step of the change.
 _AFTER: Final = "after: "
-_WAITING: Final = "waits"
-_LONGER: Final = "waited longer"
 
 
 def _rank(hurt: Hurt) -> tuple[int, float, str]:
-    order = {_WAITING: 0, _LONGER: 2}.get(hurt.how, 1)
+    order = 0 if hurt.how in WAITING else 2 if hurt.how in LONGER else 1
     return order, hurt.waited_before - hurt.waited, hurt.lineage
 
 
 def _hurt(pod: PodHistory, known: PodHistory | None, before: Outcome, after: Outcome, chains: _Chains) -> Hurt | None:
-    waited = pod.waited(after.ended)
+    waited, for_volumes = pod.waited(after.ended), pod.waited_for_volumes(after.ended)
     waited_before = known.waited(before.ended) if known is not None else 0.0
+    for_volumes_before = known.waited_for_volumes(before.ended) if known is not None else 0.0
     new = _more_disruptions(pod, known)
     suffered = new[0] if new else None
     if suffered is None and pod.oom_kills > (known.oom_kills if known is not None else 0):
         suffered = pod.disruptions[-1]
     if pod.is_waiting and not (known is not None and known.is_waiting):
-        how, since, reason, causes = _WAITING, pod.created, pod.waits_for, chains.of_wait(pod)
+        how, since, reason, causes = WAITING[0], pod.created, pod.waits_for, chains.of_wait(pod)
+    elif pod.is_without_volumes and for_volumes > for_volumes_before + _LONGER_SECONDS:
+        how, since, reason, causes = WAITING[1], pod.created, _on_node(pod), chains.of_wait(pod)
+        waited, waited_before = for_volumes, for_volumes_before
     elif suffered is not None:
         how, since, reason = suffered.kind, suffered.at, in_words(suffered) + _for_good(pod, suffered)
         causes = chains.of_disruption(suffered, pod.node)
     elif waited > waited_before + _LONGER_SECONDS:
-        how, since, reason, causes = _LONGER, pod.created, pod.waits_for, chains.of_wait(pod)
+        how, since, reason, causes = LONGER[0], pod.created, pod.waits_for, chains.of_wait(pod)
+    elif for_volumes > for_volumes_before + _LONGER_SECONDS:
+        how, since, reason, causes = LONGER[1], pod.created, _on_node(pod), chains.of_wait(pod)
+        waited, waited_before = for_volumes, for_volumes_before
     else:
         return None
     return Hurt(
@@ -164,6 +175,10 @@ def _hurt(pod: PodHistory, known: PodHistory | None, before: Outcome, after: Out
         reason,
         causes,
     )
+
+
+def _on_node(pod: PodHistory) -> str:
+    return f"its volumes were not attached to {pod.node}"
 
 
 def _for_good(pod: PodHistory, suffered: Disruption) -> str:

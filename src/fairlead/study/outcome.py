@@ -179,7 +179,10 @@ def notable(pods: Iterable[PodHistory], end: float) -> list[PodHistory]:
     found = [
         pod
         for pod in known
-        if pod.disruptions or pod.oom_kills or pod.waited(end) >= AT_ONCE_SECONDS or pod.pod in doers
+        if pod.disruptions
+        or pod.oom_kills
+        or max(pod.waited(end), pod.waited_for_volumes(end)) >= AT_ONCE_SECONDS
+        or pod.pod in doers
     ]
     return sorted(found, key=lambda pod: pod.lineage)
 

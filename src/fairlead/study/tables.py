@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from fairlead.sim.durations import span
 from fairlead.sim.histories import PREEMPTED
 from fairlead.study.changes.changed_cluster import HeldUp
-from fairlead.study.comparison import Hurt, LostWorkload, Missing, grouped, lost, missing, worse
+from fairlead.study.comparison import LONGER, WAITING, Hurt, LostWorkload, Missing, grouped, lost, missing, worse
 from fairlead.study.figures import FIGURES, WHOLE
 from fairlead.study.outcome import Outcome, Waits
 from fairlead.study.records import Run
@@ -217,9 +217,9 @@ def not_evicted(held: HeldUp) -> str:
 
 def fate(pod: Hurt, variant: Outcome) -> str:
     since = clock(pod.since, variant)
-    if pod.how == "waits":
+    if pod.how in WAITING:
         return f"waits since {since} ({span(pod.waited)}): {pod.reason or 'not looked at yet'}"
-    if pod.how == "waited longer":
+    if pod.how in LONGER:
         before = f" instead of {span(pod.waited_before)}" if pod.waited_before >= 1 else ""
         reason = f": {pod.reason}" if pod.reason else ""
         return f"waited {span(pod.waited)}{before}, from {since} on{reason}"

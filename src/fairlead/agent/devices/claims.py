@@ -22,11 +22,12 @@ import msgspec
 from fairlead.agent.devices.drivers import Drivers, NoDriver
 from fairlead.agent.devices.messages import Claim, Device
 from fairlead.api.builtin import RESOURCE_CLAIMS
+from fairlead.api.devices import ResourceClaim
 from fairlead.api.errors import ApiError, NotFound
 from fairlead.api.objects import Obj
 from fairlead.api.pods import Pod
 from fairlead.api.quantity import parse
-from fairlead.api.resource_claims import NotMadeYet, PodClaimNames, ResourceClaim, pod_claims
+from fairlead.api.resource_claims import NotMadeYet, PodClaimNames, pod_claims
 from fairlead.api.verbs import Api
 from fairlead.node.resource_claims import claims_problem, needed_claims
 

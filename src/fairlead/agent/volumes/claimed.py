@@ -20,6 +20,7 @@ from fairlead.api.node_affinity import NodeSelector, matches_term
 from fairlead.api.objects import Obj
 from fairlead.api.verbs import Api
 from fairlead.kinds.object_references import claim_name
+from fairlead.node.start_requirements import claim_problem
 
 
 class Claimed(msgspec.Struct, frozen=True):
@@ -43,12 +44,8 @@ class Claims(msgspec.Struct, frozen=True):
         try:
             found = await self._bound(manifest, name, is_ephemeral="ephemeral" in volume)
         except VolumeProblem as problem:
-            shown = volume["name"]
-            why = f"error processing PVC {meta['namespace']}/{name}: {problem}"
-            raise ClaimProblem(
-                f"Unable to attach or mount volumes: unmounted volumes=[{shown}], unattached volumes=[], "
-                f"failed to process volumes=[{shown}]: {why}"
-            ) from problem
+            key = f"{meta['namespace']}/{name}"
+            raise ClaimProblem(claim_problem(volume["name"], key, str(problem))) from problem
         is_read_only = bool((volume.get("persistentVolumeClaim") or {}).get("readOnly"))
         return await self._path(found, is_read_only=is_read_only)
 

@@ -17,12 +17,11 @@ from fairlead.api.binding import (
 from fairlead.api.claims import BIND_COMPLETED, PersistentVolume, PersistentVolumeClaim, StorageClass
 from fairlead.api.errors import NotFound
 from fairlead.api.event_types import WARNING
-from fairlead.api.pods import Pod
+from fairlead.api.pods import Pod, claim_of
 from fairlead.controllers.actions import Actions, Emit, Patch
 from fairlead.controllers.base import Controller, Watch, World
 from fairlead.controllers.kinds import CLAIMS, PODS, STORAGE_CLASSES, VOLUMES
 from fairlead.controllers.persistentvolume import writes
-from fairlead.controllers.volumes import claim_of
 
 
 def _of_volume(world: World, old: PersistentVolume | None, new: PersistentVolume | None) -> Iterable[str]:

@@ -233,7 +233,7 @@ class Allocator:
             return None
         if not self._is_meant(claim.claim, way.class_, asked, candidate):
             return None
-        self._effort.try_one()
+        self._effort.try_one(len(claim.constraints))
         consumed = self._share(asked, candidate)
         if consumed is None:
             return None

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-#: In the units of CEL, of which Python does some ten million a second; each device that is tried counts as several.
-MOST: Final = 1_000_000
-_PER_TRY: Final = 20
+#: In the units of CEL, of which Python does about a million a second: a turn of the loop, no more.
+MOST: Final = 200_000
+#: What trying a device takes, and for each constraint that it has to meet.
+_PER_TRY: Final = 5
+_PER_CONSTRAINT: Final = 2
 
 
 class TooMuchEffort(Exception):
@@ -29,7 +31,7 @@ class Effort:
         if self._left <= 0:
             raise TooMuchEffort
 
-    def try_one(self) -> None:
+    def try_one(self, constraints: int) -> None:
         """One device more is tried."""
-        self._left -= _PER_TRY
+        self._left -= _PER_TRY + _PER_CONSTRAINT * constraints
         self.check()

@@ -52,6 +52,10 @@ class AttachLimits:
         """How many volumes the node can have, by driver."""
         return self._of_node.get(name, NO_LIMITS)
 
+    def of_volume(self, name: str) -> list[VolumeAttachment]:
+        """Where the volume is attached, or about to be: a look at all, for who explains."""
+        return [each for of_node in self._attached.values() for each in of_node.values() if each.volume_name == name]
+
     def attached(self, name: str) -> Iterable[VolumeAttachment]:
         """What is attached to the node, or about to be."""
         return self._attached.get(name, {}).values()

@@ -54,7 +54,7 @@ class DeviceClaims:
         self._devices: Counter[DeviceId] = Counter()
         self._shares: Counter[DeviceId] = Counter()
         self._capacity: dict[DeviceId, dict[str, Quantity]] = {}
-        self._waiters: dict[str, list[asyncio.Event]] = {}  # by claim
+        self._waiters: dict[str, list[asyncio.Event]] = {}  # by claim, or the uid of a pod
 
     def get(self, key: str) -> ResourceClaim | None:
         """The claim of that `namespace/name`."""
@@ -82,8 +82,7 @@ class DeviceClaims:
         for claim in (known, new):
             if claim is not None:
                 self._count_again(claim.metadata.uid)
-        for event in self._waiters.get(either.metadata.key, ()):
-            event.set()
+        self._notify(either.metadata.key)
         return known
 
     def wanted(self, claim: ResourceClaim) -> bytes:
@@ -163,11 +162,19 @@ class DeviceClaims:
             del self._pods[uid], self._reservations[pod].claims[uid]
             self._count_again(uid)
 
+    def pod_gone(self, pod: str) -> None:
+        self.release(pod)
+        self._notify(pod)
+
     # --- waiting ------------------------------------------------------------------------------------------------------
 
-    async def changed(self, keys: Iterable[str]) -> None:
-        """Return once something has happened to one of these claims."""
-        event, keys = asyncio.Event(), list(keys)
+    def _notify(self, key: str) -> None:
+        for event in self._waiters.get(key, ()):
+            event.set()
+
+    async def changed(self, claims: Iterable[str], pod: str) -> None:
+        """Return once something has happened to one of these claims, or the pod with that uid is gone."""
+        event, keys = asyncio.Event(), [*claims, pod]
         for key in keys:
             self._waiters.setdefault(key, []).append(event)
         try:

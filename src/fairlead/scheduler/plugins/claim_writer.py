@@ -104,7 +104,7 @@ class ClaimWriter:
             since = {"allocationTimestamp": clock.timestamp()}
             status["allocation"] = allocation_of(claim, reserved[1], self._node) | since
         pod = self._pod.metadata
-        consumers = msgspec.to_builtins(list(claim.status.reserved_for or ()))
+        consumers = msgspec.to_builtins(claim.consumers)
         status["reservedFor"] = [*consumers, {"resource": PODS.plural, "name": pod.name, "uid": pod.uid}]
         return await self._patch(claim, {"status": status}, "status")
 
@@ -154,7 +154,7 @@ class ClaimWriter:
         try:
             async with asyncio.timeout(timeout_seconds):
                 while not self._are_ready():
-                    await self._claims.changed(self._all_keys)
+                    await self._claims.changed(self._all_keys, self._pod.metadata.uid)
         except TimeoutError:
             raise PluginError("device binding timeout") from None
 

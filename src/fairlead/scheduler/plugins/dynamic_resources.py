@@ -98,6 +98,7 @@ class DynamicResources(Plugin):
         self._selectors = Selectors()
         #: By what the claims ask for, and the node.
         self._answers: LruCache[tuple[bytes, ...], dict[str, _Answer]] = LruCache(_REMEMBERED)
+        self._unfinished: list[tuple[dict[str, _Answer], str]] = []
 
     # --- before nodes are looked at -----------------------------------------------------------------------------------
 
@@ -141,9 +142,9 @@ class DynamicResources(Plugin):
 
     def _reasons(self, requirements: PodRequirements, snapshot: Snapshot, rows: Rows) -> list[str]:
         """Row by row why it will not do; empty if it will."""
+        effort = Effort()
         having = [claim for claim in _claims(requirements, snapshot) if claim.status.allocation is not None]
         unready = any(self._is_lost(claim) for claim in having)
-        effort = Effort()
         found = []
         for row in rows.tolist():
             node = snapshot.nodes[row]
@@ -176,10 +177,17 @@ class DynamicResources(Plugin):
         if known is not None and known.stamp == stamp and (not offers.has_shared or known.labels == labels):
             return known
         devices, reason = self._allocated(claims, snapshot, node, effort)
-        answer = _Answer(stamp, labels, devices, reason)
-        if reason != TOO_LONG:
-            answers[name] = answer
+        answer = answers[name] = _Answer(stamp, labels, devices, reason)
+        if reason == TOO_LONG:
+            self._unfinished.append((answers, name))
         return answer
+
+    def _forget_unfinished(self) -> None:
+        """A decision is over: what took too long goes on with the next, by what was found out about devices."""
+        for answers, name in self._unfinished:
+            if (answer := answers.get(name)) is not None and answer.reason == TOO_LONG:
+                del answers[name]
+        self._unfinished.clear()
 
     def _allocated(
         self, claims: Sequence[ResourceClaim], snapshot: Snapshot, node: Node, effort: Effort
@@ -204,6 +212,7 @@ class DynamicResources(Plugin):
     def post_filter(self, pod: Pod, request: SchedulingRequest, found: Diagnosis, runtime: ProfileRuntime) -> NoRoom:
         """Devices that keep the pod from every node are given up, if nobody else has them."""
         snapshot = runtime.decider.snapshot
+        self._forget_unfinished()
         if found.outright:
             return NoRoom(NO_CLAIMS) if self.name in found.plugins else NoRoom(NOT_FOUND, is_final=True)
         if not _claims_any(request.requirements, snapshot):
@@ -216,7 +225,7 @@ class DynamicResources(Plugin):
                 return NoRoom(DEALLOCATED, gives_up=claim)
         if (left := snapshot.device_claims.extended_of(pod.metadata.uid)) is not None:
             return NoRoom(DELETED, gives_up=left)
-        return NoRoom(STILL_NOT)
+        return NoRoom(STILL_NOT, is_unfinished=TOO_LONG in found.reasons)
 
     def reserve(self, pod: Pod, node: str, handle: Handle) -> None:
         """The devices count as taken from now on (SignalClaimPendingAllocation)."""
@@ -231,6 +240,7 @@ class DynamicResources(Plugin):
         if not wanted:
             return
         answer = self._answer(wanted, snapshot, found, Effort())
+        self._forget_unfinished()
         if answer.devices is None:
             raise CannotDecide("claim allocation not found for node")
         snapshot.device_claims.reserve(pod.metadata.uid, zip(wanted, answer.devices, strict=True))
@@ -274,9 +284,8 @@ def _missing(named: Sequence[DeviceClaim], snapshot: Snapshot) -> Refused | None
             return Refused(f'could not find ResourceClaim "{each.key}"')
         if claim.metadata.is_terminating:
             return Refused(f'resourceclaim "{claim.metadata.name}" is being deleted')
-        owner = claim.metadata.controller
-        if each.is_generated and (owner is None or owner.uid != each.pod_uid):
-            return Refused(f"ResourceClaim {each.key} was not created for pod {each.pod_key} (pod is not owner)")
+        if each.is_generated and (problem := claim.foreign_owner(each.pod_key, each.pod_uid)):
+            return Refused(problem)
     return None
 
 
@@ -319,4 +328,4 @@ def _is_reached(claim: ResourceClaim, node: Node) -> bool:
 
 def _is_alone(claim: ResourceClaim, pod: Pod) -> bool:
     """Whether nobody but the pod has the claim."""
-    return all(consumer.uid == pod.metadata.uid for consumer in claim.status.reserved_for or ())
+    return all(consumer.uid == pod.metadata.uid for consumer in claim.consumers)

@@ -21,7 +21,6 @@ from fairlead.api.builtin import (
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
     SERVICE_ACCOUNTS,
-    VOLUME_ATTACHMENTS,
 )
 from fairlead.api.claims import BIND_COMPLETED
 from fairlead.api.errors import ApiError
@@ -43,8 +42,6 @@ from fairlead.server.storage.catalogue import Catalogue, Served
 
 #: Kinds that other kinds need are read and stored first.
 _FIRST = {CUSTOM_RESOURCE_DEFINITIONS.kind: 0, NAMESPACES.kind: 1}
-#: Whoever made these elsewhere takes them away again, and here nobody would.
-_LEFT_OUT = frozenset({VOLUME_ATTACHMENTS.kind})
 _TEMPLATE = ("template", "spec")
 #: The kinds that have pods, and where in their spec that of a pod is.
 _WITH_PODS = {
@@ -87,8 +84,7 @@ def check(catalogue: Catalogue, obj: Obj) -> None:
 
 
 async def restore(registry: Registry, objects: Sequence[Obj], own: Iterable[Obj] = ()) -> Restored:
-    """Store the objects that do not exist yet, except those of unknown kinds and what is attached to nodes; our `own`
-    come first and are not counted.
+    """Store the objects that do not exist yet, except those of unknown kinds; our `own` come first and are not counted.
 
     Raises Unrestorable for what cannot be stored, and then has stored nothing.
     """
@@ -99,8 +95,7 @@ async def restore(registry: Registry, objects: Sequence[Obj], own: Iterable[Obj]
     for obj in own:
         plan.read(obj)
     plan.restored = Restored()
-    wanted = (obj for obj in objects if obj.get("kind") not in _LEFT_OUT)
-    for obj in sorted(wanted, key=lambda obj: _FIRST.get(str(obj.get("kind")), len(_FIRST))):
+    for obj in sorted(objects, key=lambda obj: _FIRST.get(str(obj.get("kind")), len(_FIRST))):
         try:
             plan.read(obj)
         except _UnknownKind:

@@ -74,6 +74,13 @@ class FailNode(OfNodes):
         await nodes.fail(name, cluster)
 
 
+class OutOfService(OfNodes):
+    verb: ClassVar[str] = "declare out of service"
+
+    async def run_on(self, name: str, cluster: ChangedCluster) -> None:
+        await nodes.declare_out_of_service(name, cluster)
+
+
 class RecoverNode(OfNodes):
     verb: ClassVar[str] = "recover node"
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from fairlead.api.builtin import NODES, PODS
 from fairlead.api.errors import ApiError, NotFound
-from fairlead.api.nodes import Node
+from fairlead.api.nodes import OUT_OF_SERVICE, Node
 from fairlead.api.objects import Obj
 from fairlead.api.pods import MIRROR, Pod
 from fairlead.api.verbs import PatchType
@@ -76,10 +76,24 @@ def _same(found: Pod | None, pod: Pod) -> Pod | None:
 
 
 async def fail(name: str, cluster: ChangedCluster, *, recovers: bool = False) -> None:
-    """The machine is off, or on again."""
-    cluster.node(name)
-    patch = {"metadata": {"annotations": {FAILED: None if recovers else "true"}}}
+    """The machine is off, or on again; then it is in service, too."""
+    patch: Obj = {"metadata": {"annotations": {FAILED: None if recovers else "true"}}}
+    if cluster.node(name).is_out_of_service and recovers:
+        patch["spec"] = {"taints": await _taints_but_out_of_service(name, cluster)}
     await cluster.patch(NODES, name, "", patch, PatchType.MERGE)
+
+
+async def declare_out_of_service(name: str, cluster: ChangedCluster) -> None:
+    """Somebody vouches for it that the machine is off: its pods go, and its volumes are free."""
+    cluster.node(name)
+    declared = {"key": OUT_OF_SERVICE, "value": "nodeshutdown", "effect": "NoExecute"}
+    patch = {"spec": {"taints": [*await _taints_but_out_of_service(name, cluster), declared]}}
+    await cluster.patch(NODES, name, "", patch, PatchType.MERGE)
+
+
+async def _taints_but_out_of_service(name: str, cluster: ChangedCluster) -> list[Obj]:
+    taints: list[Obj] = (await cluster.get(NODES, name, ""))["spec"].get("taints") or []
+    return [taint for taint in taints if taint["key"] != OUT_OF_SERVICE]
 
 
 async def tell_kubelet(name: str, document: str, cluster: ChangedCluster) -> None:

@@ -20,6 +20,7 @@ ACTIONS: Final[Mapping[str, type[Action]]] = {
     "uncordon": node_actions.Uncordon,
     "drain": node_actions.Drain,
     "failNode": node_actions.FailNode,
+    "outOfService": node_actions.OutOfService,
     "recoverNode": node_actions.RecoverNode,
     "removeNode": node_actions.RemoveNode,
     "addNodes": node_actions.AddNodes,
