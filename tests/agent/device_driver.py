@@ -65,6 +65,8 @@ class Driver:
     name: str = NAME
     versions: Sequence[str] = (V1, V1BETA1)
     kind: str = "DRAPlugin"
+    #: Where it says it listens; where it does, if it says nothing.
+    endpoint: str = ""
     asked: list[str] = field(default_factory=list)
     told: list[RegistrationStatus] = field(default_factory=list)
     #: By name of the claim.
@@ -102,7 +104,7 @@ class Driver:
 
     async def _get_info(self, stream: Any) -> None:
         await stream.recv_message()
-        endpoint, versions = str(self.socket), list(self.versions)
+        endpoint, versions = self.endpoint or str(self.socket), list(self.versions)
         await stream.send_message(
             PluginInfo(type=self.kind, name=self.name, endpoint=endpoint, supported_versions=versions)
         )

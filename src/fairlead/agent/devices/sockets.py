@@ -54,7 +54,11 @@ class PluginSockets:
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def look(self) -> None:
-        found = await asyncio.to_thread(lambda: set(_sockets(self._folder)))
+        try:
+            found = await asyncio.to_thread(lambda: set(_sockets(self._folder)))
+        except OSError as problem:  # somebody removes folders just now, or will not let us look
+            log.warning("%s cannot be looked through: %s", self._folder, problem)
+            return
         for gone in self._registered.keys() - found:
             self._drivers.deregister(*self._registered.pop(gone))
         for gone in self._failed.keys() - found:
