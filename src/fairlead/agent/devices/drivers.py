@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from fairlead.agent.devices.messages import SERVICES, PluginInfo
 from fairlead.api.builtin import RESOURCE_SLICES
+from fairlead.api.devices import ResourceSlice
 from fairlead.api.errors import ApiError, NotFound
-from fairlead.api.resource_claims import ResourceSlice
 from fairlead.api.verbs import Api, ListQuery
 
 if TYPE_CHECKING:
