@@ -48,7 +48,7 @@ def short() -> Iterator[Path]:
         yield Path(found)
 
 
-class _ServerCodec(Codec):
+class ServerCodec(Codec):
     def decode(self, data: bytes, message_type: Any) -> Any:
         return protobuf.decode(data, message_type)
 
@@ -93,13 +93,13 @@ class Driver:
 
     def __mapping__(self) -> dict[str, Handler]:
         found = {
-            GET_INFO.path: _handler(self._get_info, GET_INFO),
-            NOTIFY.path: _handler(self._notify, NOTIFY),
+            GET_INFO.path: handler(self._get_info, GET_INFO),
+            NOTIFY.path: handler(self._notify, NOTIFY),
         }
         for version in self.versions:
             if version in SERVICES:
-                found[prepare(version).path] = _handler(self._prepare, prepare(version))
-                found[unprepare(version).path] = _handler(self._unprepare, unprepare(version))
+                found[prepare(version).path] = handler(self._prepare, prepare(version))
+                found[unprepare(version).path] = handler(self._unprepare, unprepare(version))
         return found
 
     async def _get_info(self, stream: Any) -> None:
@@ -143,7 +143,7 @@ class Driver:
         )
 
 
-def _handler(serve: Callable[[Any], Awaitable[None]], method: Method[Any, Any]) -> Handler:
+def handler(serve: Callable[[Any], Awaitable[None]], method: Method[Any, Any]) -> Handler:
     return Handler(serve, Cardinality.UNARY_UNARY, method.asked, method.answer)
 
 
@@ -155,7 +155,7 @@ async def serving(driver: Driver, *, is_killed: bool = False) -> AsyncIterator[D
         for path in (driver.socket, driver.registration):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.unlink(missing_ok=True)
-            server = Server([driver], codec=_ServerCodec())
+            server = Server([driver], codec=ServerCodec())
             await server.start(path=str(path))
             servers.append(server)
         yield driver

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -23,7 +24,8 @@ from tests.agent.machine import in_loop, real_containers, until
 from tests.agent.oci_node import NODE, RealNode, is_phase, is_running, manifest, real_node, state
 from tests.agent.runtime_place import on_each
 
-KIND = "fairlead.test/gadget"
+#: One of its own for each process of the tests: all describe theirs in one folder of the machine.
+KIND = f"fairlead.test/gadget-{os.getpid()}"
 
 
 @pytest.fixture

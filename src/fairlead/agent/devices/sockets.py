@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from fairlead.agent.csi.drivers import CSI, CsiDrivers
 from fairlead.agent.devices.drivers import DRA, Drivers
 from fairlead.agent.devices.messages import PluginInfo
 from fairlead.runtime.clock import monotonic
@@ -40,8 +41,8 @@ class _Failed(NamedTuple):
 
 
 class PluginSockets:
-    def __init__(self, root: Path, drivers: Drivers) -> None:
-        self._folder, self._drivers = root / REGISTRY, drivers
+    def __init__(self, root: Path, drivers: Drivers, csi: CsiDrivers) -> None:
+        self._folder, self._drivers, self._csi = root / REGISTRY, drivers, csi
         for folder in (self._folder, root / PLUGINS):
             folder.mkdir(mode=0o750, parents=True, exist_ok=True)
         self._registered: dict[_Socket, tuple[str, str]] = {}  # driver and endpoint
@@ -60,7 +61,9 @@ class PluginSockets:
             log.warning("%s cannot be looked through: %s", self._folder, problem)
             return
         for gone in self._registered.keys() - found:
-            self._drivers.deregister(*self._registered.pop(gone))
+            name, endpoint = self._registered.pop(gone)
+            self._drivers.deregister(name, endpoint)
+            self._csi.deregister(name, endpoint)
         for gone in self._failed.keys() - found:
             del self._failed[gone]
         now = monotonic()
@@ -86,10 +89,12 @@ class PluginSockets:
             self._failed.pop(socket, None)
             self._registered[socket] = info.name, info.endpoint or str(socket.path)
 
-    def _accept(self, path: Path, info: PluginInfo) -> str:
+    async def _accept(self, path: Path, info: PluginInfo) -> str:
         problem = f"no handler registered for plugin type: {info.type} at socket {path}"
         if info.type == DRA:
             problem = self._drivers.register(info, info.endpoint or str(path))
+        elif info.type == CSI:
+            problem = await self._csi.register(info, info.endpoint or str(path))
         return f"RegisterPlugin error -- {problem}" if problem else ""
 
 
