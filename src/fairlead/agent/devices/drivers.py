@@ -76,8 +76,6 @@ class Drivers:
             why = f"endpoint {endpoint} already registered for DRA driver plugin {info.name}"
         elif not info.name:
             why = "DRA driver name is empty"
-        elif not endpoint.startswith("/"):
-            why = f"endpoint {endpoint} of DRA driver plugin {info.name} is no absolute path"
         if why:
             return f"plugin registration failed with err: {why}"
         self._plugins[info.name].append(Plugin(info.name, endpoint, service, lambda: self._sync(info.name)))
