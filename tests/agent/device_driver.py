@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -20,8 +21,12 @@ from fairlead.agent.devices.messages import (
     GET_INFO,
     NOTIFY,
     SERVICES,
+    WATCH_HEALTH,
     Claims,
     Device,
+    DeviceHealth,
+    DeviceIdentifier,
+    DevicesHealth,
     PluginInfo,
     Prepared,
     PreparedClaims,
@@ -66,6 +71,9 @@ class Driver:
     name: str = NAME
     versions: Sequence[str] = (V1, V1BETA1)
     kind: str = "DRAPlugin"
+    #: Whether it tells how its device is.
+    tells_health: bool = False
+    _healths: asyncio.Queue[DevicesHealth] = field(default_factory=asyncio.Queue)
     #: So many times it fails when it is told that it is registered.
     mishears: int = 0
     #: Where it says it listens; where it does, if it says nothing.
@@ -103,7 +111,27 @@ class Driver:
             if version in SERVICES:
                 found[prepare(version).path] = handler(self._prepare, prepare(version))
                 found[unprepare(version).path] = handler(self._unprepare, unprepare(version))
+        if self.tells_health:
+            method = WATCH_HEALTH
+            found[method.path] = Handler(self._tell_health, Cardinality.UNARY_STREAM, method.asked, method.answer)
         return found
+
+    def becomes(self, health: int, message: str = "", seconds: int = 0) -> None:
+        """What it tells of its device from now on."""
+        device = DeviceIdentifier(pool_name="p", device_name="gadget-0")
+        told = DeviceHealth(
+            device=device,
+            health=health,
+            message=message,
+            last_updated_time=int(time.time()),
+            health_check_timeout_seconds=seconds,
+        )
+        self._healths.put_nowait(DevicesHealth(devices=[told]))
+
+    async def _tell_health(self, stream: Any) -> None:
+        await stream.recv_message()
+        while True:
+            await stream.send_message(await self._healths.get())
 
     async def _get_info(self, stream: Any) -> None:
         await stream.recv_message()

@@ -11,6 +11,7 @@ from pathlib import Path
 from fairlead.agent.csi.drivers import CsiDrivers
 from fairlead.agent.devices.claims import STATE, DeviceClaims
 from fairlead.agent.devices.drivers import Drivers
+from fairlead.agent.devices.messages import HEALTHY, UNHEALTHY
 from fairlead.agent.devices.sockets import PluginSockets
 from fairlead.api.builtin import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from fairlead.api.objects import Obj
@@ -230,6 +231,39 @@ async def test_a_driver_that_starts_anew_in_time_keeps_what_it_offers(short: Pat
             assert await here.slices() == ["mine"]
             assert await here.claims.unprepare(user.metadata.uid) == ""
             assert driver.asked == ["unprepare c"]
+
+
+@in_loop
+async def test_how_devices_are_is_shown_as_their_driver_tells_it(short: Path) -> None:
+    driver = Driver(short, cdi=("v.test/g=1", "v.test/g=2"), tells_health=True)
+    async with world(short) as here, with_driver(here, driver):
+        told: list[str] = []
+        here.claims.subscribe_health(told.append)
+        user = await here.pod("p", "c")
+        claims = [{"name": "n-c"}, {"name": "n-c", "request": "r/sub"}, {"name": "n-c", "request": "other"}]
+        container = {"name": "c", "resources": {"claims": claims}}
+        assert here.claims.shown_health(user, container) == []
+        assert await here.claims.prepare(user) == ""
+
+        def shown(**health: str) -> list[Obj]:
+            resources = [{"resourceID": "v.test/g=1", **health}]
+            return [{"name": name, "resources": resources} for name in ("claim:n-c", "claim:n-c/r/sub")]
+
+        assert here.claims.shown_health(user, container) == shown(health="Unknown")
+        driver.becomes(HEALTHY)
+        await until(lambda: here.claims.shown_health(user, container) == shown(health="Healthy"))
+        driver.becomes(UNHEALTHY, "hot " * 300)
+        await until(lambda: len(told) == 2)
+        (first, _) = here.claims.shown_health(user, container)
+        assert first["resources"][0]["health"] == "Unhealthy"
+        assert len(first["resources"][0]["message"]) == 1024
+        driver.becomes(UNHEALTHY, "hot " * 300)
+        driver.becomes(HEALTHY, seconds=2)  # believed for a second or two
+        await until(lambda: here.claims.shown_health(user, container) == shown(health="Healthy"))
+        await until(lambda: here.claims.shown_health(user, container) == shown(health="Unknown"))
+        assert told == [user.metadata.uid] * 3
+        assert await here.claims.unprepare(user.metadata.uid) == ""
+        assert here.claims.shown_health(user, container) == []
 
 
 @in_loop

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from fairlead.agent.devices.messages import UNHEALTHY
 from fairlead.agent.runtimes.base import RuntimeFailure
 from fairlead.agent.runtimes.cri import messages as cri
 from fairlead.agent.runtimes.cri import protobuf
@@ -68,6 +69,14 @@ def with_gadget(name: str, command: str, **spec: object) -> Obj:
     return manifest(name, "sh", "-c", command, spec={"resourceClaims": [claim], **spec}, resources=resources)
 
 
+def health(pod: Obj) -> Obj:
+    """Of the device of its container."""
+    (claim,) = state(pod)["allocatedResourcesStatus"]
+    assert claim["name"] == "claim:gadget"
+    (found,) = claim["resources"]
+    return dict(found)
+
+
 async def all_gone(node: RealNode, resource: Resource) -> None:
     async with asyncio.timeout(20):
         while (await node.api.list(resource, "default")).items:  # noqa: ASYNC110
@@ -108,7 +117,7 @@ async def test_a_pod_waits_for_its_driver_and_keeps_its_device_over_restarts(
 ) -> None:
     monkeypatch.setattr("fairlead.agent.pods.real_pod.AGAIN_SECONDS", 0.2)
     async with real_node(short) as node:
-        driver = Driver(node.root, cdi=(described,))
+        driver = Driver(node.root, cdi=(described,), tells_health=True)
         driver.errors = dict.fromkeys(["own"], "out of gadgets")
         async with offering(node, driver):
             own = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gadget"}}]}}
@@ -124,6 +133,10 @@ async def test_a_pod_waits_for_its_driver_and_keeps_its_device_over_restarts(
             driver.errors.clear()
             await node.until("p", is_running)
             await until(lambda: node.log("p") == ["run 0"])
+            await node.until("p", lambda pod: health(pod) == {"resourceID": described, "health": "Unknown"})
+            driver.becomes(UNHEALTHY, "too hot")
+            shown = {"resourceID": described, "health": "Unhealthy", "message": "too hot"}
+            await node.until("p", lambda pod: health(pod) == shown)
             await node.stop()
             await node.start()
             await node.until("p", is_running)

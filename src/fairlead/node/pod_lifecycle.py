@@ -199,6 +199,10 @@ class PodRun:
         notes, self._notes = self._notes, []
         return notes
 
+    def show_again(self) -> None:
+        """What its status shows besides has changed."""
+        self._has_changed = True
+
     def size(self, pod: Pod) -> PodSize:
         """What the node has allocated to the pod, and what has become of another desired size."""
         resize = self._resize or ResizeProgress()

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from threading import Lock
@@ -20,6 +20,7 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from fairlead.agent.devices.drivers import Drivers, NoDriver
+from fairlead.agent.devices.health import DeviceId
 from fairlead.agent.devices.messages import Claim, Device
 from fairlead.api.builtin import RESOURCE_CLAIMS
 from fairlead.api.devices import ResourceClaim
@@ -44,6 +45,12 @@ log = logging.getLogger(__name__)
 class PreparedDevice(msgspec.Struct, frozen=True):
     requests: tuple[str, ...]
     cdi: tuple[str, ...]
+    pool: str = ""
+    name: str = ""
+
+    def is_for(self, request: str) -> bool:
+        """`""` stands for all requests; a device that names none is for all of them, too."""
+        return not request or not self.requests or request in self.requests
 
 
 class _Held(msgspec.Struct):
@@ -72,7 +79,7 @@ class _State(msgspec.Struct):
 
 class DeviceClaims:
     def __init__(self, root: Path, api: Api, drivers: Drivers) -> None:
-        self._file, self._api, self._drivers = root / STATE, api, drivers
+        self._file, self._api, self._drivers, self._healths = root / STATE, api, drivers, drivers.healths
         self._held: dict[str, _Held] = {held.key: held for held in _read(self._file)}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # those that somebody has or wants
         self._writing, self._version, self._written = Lock(), 0, 0
@@ -195,11 +202,51 @@ class DeviceClaims:
         found = [device for name, request in wanted for device in self._devices(pod.metadata.namespace, name, request)]
         return list(dict.fromkeys(found))
 
+    def subscribe_health(self, changed: Callable[[str], None]) -> None:
+        """Call that with the uid of each pod that has a device whose health has changed."""
+
+        def told(devices: Collection[DeviceId]) -> None:
+            users = {
+                uid
+                for held in self._held.values()
+                for driver, prepared in held.devices.items()
+                if any((driver, device.pool, device.name) in devices for device in prepared)
+                for uid in held.pods
+            }
+            for uid in sorted(users):
+                changed(uid)
+
+        self._healths.subscribe(told)
+
+    def shown_health(self, pod: Pod, container: Obj) -> list[Obj]:
+        """`allocatedResourcesStatus` of a container, of the claims that it names."""
+        names, entries = PodClaimNames(pod), {entry.name: entry for entry in pod_claims(pod)}
+        found = []
+        for claim in (container.get("resources") or {}).get("claims") or ():
+            request, entry = claim.get("request") or "", entries.get(claim["name"])
+            try:
+                name = names.of(entry) if entry is not None else None
+            except NotMadeYet:
+                continue
+            held = self._held.get(f"{pod.metadata.namespace}/{name}")
+            devices = held.devices.items() if held is not None else ()
+            shown: dict[str, Obj] = {}
+            for driver, prepared in devices:
+                for device in prepared:
+                    if device.is_for(request.partition("/")[0]):
+                        id_ = driver, device.pool, device.name
+                        resource = device.cdi[0] if device.cdi else "/".join(id_)
+                        shown.setdefault(resource, {"resourceID": resource} | self._healths.of(id_))
+            if shown:
+                full = f"claim:{claim['name']}/{request}" if request else f"claim:{claim['name']}"
+                found.append({"name": full, "resources": list(shown.values())})
+        return found
+
     def _devices(self, namespace: str, name: str, request: str) -> Iterable[str]:
         held = self._held.get(f"{namespace}/{name}")
         for devices in held.devices.values() if held is not None else ():
             for device in devices:
-                if not request or not device.requests or request in device.requests:
+                if device.is_for(request):
                     yield from device.cdi
 
     @asynccontextmanager
@@ -230,7 +277,8 @@ def _drivers(claim: ResourceClaim) -> list[str]:
 
 
 def _prepared(device: Device) -> PreparedDevice:
-    return PreparedDevice(tuple(device.request_names), tuple(device.cdi_device_ids))
+    requests, cdi = tuple(device.request_names), tuple(device.cdi_device_ids)
+    return PreparedDevice(requests, cdi, device.pool_name, device.device_name)
 
 
 def _extended(manifest: Obj, container: Obj) -> Iterable[tuple[str, str]]:

@@ -1,7 +1,7 @@
 """The messages of plugins of a kubelet as far as we use them, and the calls that take them.
 
-Source: k8s.io/kubelet `pkg/apis/pluginregistration/v1/api.proto` and `pkg/apis/dra/{v1,v1beta1}/api.proto` (1.36). The
-two versions of the latter differ by `share_id` alone.
+Source: k8s.io/kubelet `pkg/apis/pluginregistration/v1/api.proto`, `pkg/apis/dra/{v1,v1beta1}/api.proto` and
+`pkg/apis/dra-health/v1alpha1/api.proto` (1.36). The versions of the second differ by `share_id` alone.
 """
 
 from __future__ import annotations
@@ -73,6 +73,28 @@ class UnpreparedClaims(Message, frozen=True):
     claims: Annotated[list[UnpreparedOf], 1] = []
 
 
+# HealthStatus
+HEALTHY, UNHEALTHY = 1, 2
+
+
+class DeviceIdentifier(Message, frozen=True):
+    pool_name: Annotated[str, 1] = ""
+    device_name: Annotated[str, 2] = ""
+
+
+class DeviceHealth(Message, frozen=True):
+    device: Annotated[DeviceIdentifier, 1] = DeviceIdentifier()
+    health: Annotated[int, 2] = 0
+    last_updated_time: Annotated[int, 3] = 0
+    health_check_timeout_seconds: Annotated[int, 4] = 0
+    message: Annotated[str, 5] = ""
+
+
+class DevicesHealth(Message, frozen=True):
+    devices: Annotated[list[DeviceHealth], 1] = []
+
+
+WATCH_HEALTH: Final = Method("/v1alpha1.DRAResourceHealth/NodeWatchResources", Nothing, DevicesHealth)
 GET_INFO: Final = Method("/pluginregistration.Registration/GetInfo", Nothing, PluginInfo)
 NOTIFY: Final = Method("/pluginregistration.Registration/NotifyRegistrationStatus", RegistrationStatus, Nothing)
 

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Final
 
+from grpclib.const import Status
+
+from fairlead.agent.devices.health import DeviceHealths
 from fairlead.agent.devices.messages import (
     GET_INFO,
     NOTIFY,
+    WATCH_HEALTH,
     Claim,
     Claims,
     Device,
@@ -23,7 +27,7 @@ from fairlead.agent.devices.messages import (
     unprepare,
 )
 from fairlead.agent.runtimes.base import RuntimeFailure
-from fairlead.agent.runtimes.cri.client import Client
+from fairlead.agent.runtimes.cri.client import CallFailed, Client
 from fairlead.agent.runtimes.cri.messages import Nothing
 
 _INFO_SECONDS: Final = 1.0
@@ -31,6 +35,7 @@ _NOTIFY_SECONDS: Final = 5.0
 _CALL_SECONDS: Final = 45.0
 #: How soon a plugin that hangs up is connected to again.
 _AGAIN_SECONDS: Final = 1.0
+_WATCH_AGAIN_SECONDS: Final = 5.0
 
 
 class PluginFailure(Exception):
@@ -40,12 +45,17 @@ class PluginFailure(Exception):
 class Plugin:
     """`changed` is called when it is connected, or is no more."""
 
-    def __init__(self, driver: str, endpoint: str, service: str, changed: Callable[[], None]) -> None:
+    def __init__(
+        self, driver: str, endpoint: str, service: str, changed: Callable[[], None], healths: DeviceHealths
+    ) -> None:
         self.driver, self.endpoint, self.service = driver, endpoint, service
         self.is_connected = False
-        self._changed = changed
+        self._changed, self._healths = changed, healths
         self._client = _client(endpoint, driver)
-        self._task = asyncio.create_task(self._stay_connected(), name=f"driver {driver}")
+        self._tasks = [
+            asyncio.create_task(self._stay_connected(), name=f"driver {driver}"),
+            asyncio.create_task(self._watch_health(), name=f"health of devices of {driver}"),
+        ]
 
     async def prepare(self, claims: Sequence[Claim]) -> Mapping[str, Sequence[Device]]:
         """The devices of each claim, by its uid. PluginFailure."""
@@ -68,7 +78,8 @@ class Plugin:
         _check(call, claims, {each.uid: each.result.error for each in answer.claims})
 
     def close(self) -> None:
-        self._task.cancel()
+        for task in self._tasks:
+            task.cancel()
         self._client.close()
 
     async def _stay_connected(self) -> None:
@@ -80,6 +91,24 @@ class Plugin:
                 await lost
             self._is(connected=False)
             await asyncio.sleep(_AGAIN_SECONDS)
+
+    async def _watch_health(self) -> None:
+        """Until the driver says that it tells nothing of this."""
+        try:
+            while True:
+                try:
+                    async with aclosing(self._client.stream(WATCH_HEALTH, Nothing())) as told:
+                        async for each in told:
+                            self._healths.told(self.driver, each.devices)
+                except CallFailed as failure:
+                    if failure.status is Status.UNIMPLEMENTED:
+                        return
+                except RuntimeFailure:
+                    pass
+                self._healths.forget(self.driver)
+                await asyncio.sleep(_WATCH_AGAIN_SECONDS)
+        finally:
+            self._healths.forget(self.driver)
 
     def _is(self, *, connected: bool) -> None:
         if connected is not self.is_connected:

@@ -88,6 +88,7 @@ class PodWorker:
         """Until cancelled. What pods come from must be running."""
         self._place.runtime.subscribe(self._container_ended)
         self._place.runtime.subscribe_lost(self._sandbox_lost)
+        self._place.devices.subscribe_health(self._device_told_of)
         self._pods.subscribe_static(self._pod_event)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._take_from_api(), name="pods of the API server")
@@ -142,6 +143,11 @@ class PodWorker:
     def _sandbox_lost(self, uid: str) -> None:
         if (real := self._real.get(uid)) is not None:
             real.lost_sandbox()
+
+    def _device_told_of(self, uid: str) -> None:
+        if (run := self._runs.get(uid)) is not None:
+            run.show_again()
+            self._queue.add(run.key)
 
     async def _take_from_api(self) -> None:
         await self._pods.synced()
@@ -291,6 +297,9 @@ class PodWorker:
         return PodAddresses(self._place.node_ip, own)
 
     async def _report(self, pod: Pod, run: PodRun, real: RealPod, status: Obj) -> None:
+        for shown in status.get("containerStatuses") or ():
+            if health := self._place.devices.shown_health(pod, real.container(shown["name"])):
+                shown["allocatedResourcesStatus"] = health
         real.reported(await self._pods.report(pod, status))
         run.reported_version = real.manifest["metadata"]["resourceVersion"]
 
