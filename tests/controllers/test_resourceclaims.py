@@ -9,8 +9,11 @@ import pytest
 
 from fairlead.api.builtin import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, RESOURCE_QUOTAS
 from fairlead.api.objects import Obj
+from fairlead.api.users import controller_user
+from fairlead.client.informer import Informers
 from fairlead.controllers.garbage import GarbageCollector
 from fairlead.controllers.resourceclaims import PodResourceClaims, ResourceClaims
+from fairlead.controllers.table import ControllerManager
 from tests.controllers.cluster import Cluster, run
 from tests.work import growth
 
@@ -295,6 +298,32 @@ def test_the_claim_of_extended_resources_is_freed_with_its_pod() -> None:
         assert await cluster.get(RESOURCE_CLAIMS, "extended") is None
 
     live(check)
+
+
+def test_what_happened_while_no_controller_ran_is_made_up_for() -> None:
+    async def check(cluster: Cluster) -> None:
+        await cluster.create(RESOURCE_CLAIM_TEMPLATES, template())
+        await cluster.create(RESOURCE_CLAIMS, {"metadata": {"name": "shared"}, "spec": one_device()})
+        pods = [await cluster.create(PODS, pod(name, claims=("shared",))) for name in ("ended", "gone", "there")]
+        await cluster.create(PODS, pod("new", "t"))
+        await allocate(cluster, "shared", *pods)
+        await cluster.patch(PODS, "ended", {"status": {"phase": "Succeeded"}}, "status")
+        await cluster.delete(PODS, "gone", grace_period_seconds=0)
+        informers = Informers(cluster.api)
+        manager = ControllerManager(
+            lambda account: cluster.registry.as_user(controller_user(account)),
+            informers,
+            [PodResourceClaims, ResourceClaims],
+        )
+        late = [asyncio.create_task(each.run()) for each in (informers, manager)]
+        await asyncio.sleep(1)
+        assert await users(cluster, "shared") == ["there"]
+        assert (await claim_of(cluster, "new")).startswith("new-c0-")
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
+
+    run(check)
 
 
 def test_what_is_counted() -> None:

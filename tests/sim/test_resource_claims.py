@@ -6,6 +6,7 @@ import asyncio
 
 from fairlead.api.builtin import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
 from fairlead.api.objects import Obj
+from fairlead.api.verbs import DeleteOptions
 from fairlead.client.informer import Informers
 from fairlead.server.registry.registry import UserApi
 from tests.controllers.test_resourceclaims import FINALIZER, RESULT, one_device, pod, template
@@ -77,6 +78,25 @@ def test_a_task_gives_its_devices_back_and_its_claim_goes() -> None:
         await allocate(api, claim["metadata"]["name"])
         await asyncio.sleep(60)
         assert await phase(api, "p") == ("Succeeded", "")
+        assert list(api.registry.each(RESOURCE_CLAIMS.qualified, NAMESPACE)) == []
+
+    simulated(1, check)
+
+
+def test_a_pod_that_is_deleted_in_the_foreground_goes_with_its_claim() -> None:
+    """It waits for the claim, which waits until the pod has ended; not for each other."""
+
+    async def check(api: UserApi, informers: Informers) -> None:
+        await api.create(RESOURCE_CLAIM_TEMPLATES, template(), NAMESPACE)
+        await api.create(PODS, pod("p", "t", node="node-1"), NAMESPACE)
+        await asyncio.sleep(1)
+        (claim,) = [entry.obj() for entry in api.registry.each(RESOURCE_CLAIMS.qualified, NAMESPACE)]
+        await allocate(api, claim["metadata"]["name"])
+        await asyncio.sleep(30)
+        assert await phase(api, "p") == ("Running", "")
+        await api.delete(PODS, "p", NAMESPACE, DeleteOptions(propagation_policy="Foreground"))
+        await asyncio.sleep(60)
+        assert list(api.registry.each(PODS.qualified, NAMESPACE)) == []
         assert list(api.registry.each(RESOURCE_CLAIMS.qualified, NAMESPACE)) == []
 
     simulated(1, check)
