@@ -84,6 +84,8 @@ class Driver:
     errors: dict[str, str] = field(default_factory=dict)
     skipped: set[str] = field(default_factory=set)
     cdi: tuple[str, ...] = ()
+    #: For which requests of a claim its device is.
+    requests: tuple[str, ...] = ("r",)
     #: Called when claims are to be given back.
     giving_back: Callable[[], Awaitable[None]] = _nothing
     #: Over which it was asked to prepare claims.
@@ -153,7 +155,8 @@ class Driver:
         asked: Claims = await stream.recv_message()
         self.asked += [f"prepare {claim.name}" for claim in asked.claims]
         await self.goes_on.wait()
-        device = Device(request_names=["r"], pool_name="p", device_name="gadget-0", cdi_device_ids=list(self.cdi))
+        requests = list(self.requests)
+        device = Device(request_names=requests, pool_name="p", device_name="gadget-0", cdi_device_ids=list(self.cdi))
         await stream.send_message(
             PreparedClaims(
                 claims=[

@@ -147,6 +147,24 @@ async def test_a_pod_waits_for_its_driver_and_keeps_its_device_over_restarts(
             assert "allocation" not in claim_left.get("status", {})
 
 
+@real_containers
+@in_loop
+async def test_who_asks_for_an_extended_resource_has_the_device_that_stands_for_it(short: Path, described: str) -> None:
+    async with real_node(short) as node:
+        driver = Driver(node.root, cdi=(described,), requests=("container-0-request-0",))
+        async with offering(node, driver):
+            patch = {"spec": {"extendedResourceName": "fairlead.test/gadget"}}
+            await node.api.patch(DEVICE_CLASSES, "gadget", "", patch)
+            shown = "echo $GADGET > /dev/termination-log"
+            for name in ("fairlead.test/gadget", "deviceclass.resource.kubernetes.io/gadget"):
+                pod = name.partition(".")[0]
+                limits = {"limits": {name: "1"}}
+                await node.create(manifest(pod, "sh", "-c", shown, spec={"restartPolicy": "Never"}, resources=limits))
+                ended = await node.until(pod, is_phase("Succeeded"))
+                assert state(ended)["state"]["terminated"]["message"] == "0\n"
+            await all_gone(node, RESOURCE_CLAIMS)
+
+
 def test_a_device_that_nobody_describes_is_none(tmp_path: Path) -> None:
     with pytest.raises(RuntimeFailure, match=r"unresolvable CDI devices a\.test/g=1"):
         inject(_bundle(), ["a.test/g=1"], [tmp_path])

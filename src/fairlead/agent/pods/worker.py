@@ -297,7 +297,7 @@ class PodWorker:
         return PodAddresses(self._place.node_ip, own)
 
     async def _report(self, pod: Pod, run: PodRun, real: RealPod, status: Obj) -> None:
-        for shown in status.get("containerStatuses") or ():
+        for shown in status.get("containerStatuses") or () if pod.spec.raw_resource_claims else ():
             if health := self._place.devices.shown_health(pod, real.container(shown["name"])):
                 shown["allocatedResourcesStatus"] = health
         real.reported(await self._pods.report(pod, status))
