@@ -17,6 +17,7 @@ from fairlead.api.builtin import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from fairlead.api.objects import Obj
 from fairlead.api.pods import Pod
 from fairlead.api.users import node_user
+from fairlead.runtime.metrics import Counts
 from fairlead.server.assembly import Server
 from fairlead.store.memory import MemoryStore
 from tests.agent.device_driver import NAME, V1BETA1, Driver, serving
@@ -163,6 +164,21 @@ async def test_why_claims_cannot_be_prepared_is_told(short: Path) -> None:
             assert await here.claims.prepare(user) == "NodePrepareResources skipped 1 ResourceClaims"
             driver.skipped.clear()
             assert await here.claims.prepare(user) == ""
+
+
+@in_loop
+async def test_what_drivers_took_is_counted(short: Path) -> None:
+    async with world(short) as here, with_driver(here, Driver(short)) as driver:
+        first, second = await here.pod("p1", "c1"), await here.pod("p2", "c2")
+        driver.errors["c2"] = "out of gadgets"
+        assert await here.claims.prepare(first) == ""
+        assert await here.claims.prepare(second) != ""
+        operations, calls, in_use = here.claims.families
+        assert dict(in_use.read()) == {("<any>",): 2, (NAME,): 2}  # the second has to be given back as well
+        done = {labels: sum(counts.buckets) for labels, counts in operations.read() if isinstance(counts, Counts)}
+        assert done == {("PrepareResources", "false"): 1, ("PrepareResources", "true"): 1}
+        method = "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodePrepareResources"
+        assert [labels for labels, _ in calls.read()] == [(NAME, method, "OK")]
 
 
 @in_loop

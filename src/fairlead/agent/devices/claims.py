@@ -30,7 +30,9 @@ from fairlead.api.pods import Pod
 from fairlead.api.quantity import parse
 from fairlead.api.resource_claims import NotMadeYet, PodClaimNames, pod_claims
 from fairlead.api.verbs import Api
-from fairlead.node.resource_claims import claims_problem, needed_claims
+from fairlead.node.resource_claims import NeededClaim, claims_problem, needed_claims
+from fairlead.runtime.clock import monotonic
+from fairlead.runtime.metrics import Family
 
 if TYPE_CHECKING:
     from fairlead.agent.devices.plugin import Plugin
@@ -101,6 +103,11 @@ class DeviceClaims:
         """Whether there is anything to give back of the pod."""
         return any(pod_uid in held.pods for held in self._held.values())
 
+    @property
+    def families(self) -> Iterable[Family]:
+        """What is counted."""
+        return self._drivers.metrics.families(held.devices for held in self._held.values())
+
     async def prepare(self, pod: Pod) -> str:
         """Why the pod cannot have its devices; nothing once they are prepared."""
         try:
@@ -109,6 +116,12 @@ class DeviceClaims:
             return str(not_yet)
         if not needed:
             return ""
+        began = monotonic()
+        problem = await self._prepare_needed(pod, needed)
+        self._drivers.metrics.operation("PrepareResources", monotonic() - began, problem)
+        return problem
+
+    async def _prepare_needed(self, pod: Pod, needed: Sequence[NeededClaim]) -> str:
         found: dict[str, ResourceClaim] = {}
         for name in dict.fromkeys(one.name for one in needed):
             try:
@@ -163,6 +176,12 @@ class DeviceClaims:
         keys = [held.key for held in self._held.values() if pod_uid in held.pods]
         if not keys:
             return ""
+        began = monotonic()
+        problem = await self._unprepare_held(pod_uid, keys)
+        self._drivers.metrics.operation("UnprepareResources", monotonic() - began, problem)
+        return problem
+
+    async def _unprepare_held(self, pod_uid: str, keys: Iterable[str]) -> str:
         async with self._locked(keys):
             mine = [held for held in self._held.values() if pod_uid in held.pods]
             if problem := await self._unprepare([held for held in mine if len(held.pods) == 1]):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from fairlead.agent.devices.health import DeviceHealths
 from fairlead.agent.devices.messages import SERVICES, PluginInfo
+from fairlead.agent.devices.metrics import DeviceMetrics
 from fairlead.api.builtin import RESOURCE_SLICES
 from fairlead.api.devices import ResourceSlice
 from fairlead.api.errors import ApiError, NotFound
@@ -38,7 +39,7 @@ class Drivers:
     def __init__(self, api: Api, node_name: str, wipe_seconds: float = WIPE_SECONDS) -> None:
         self._api, self._node_name, self._wipe_seconds = api, node_name, wipe_seconds
         self._plugins: dict[str, list[Plugin]] = defaultdict(list)  # by driver, in the order of their registration
-        self.healths = DeviceHealths()
+        self.healths, self.metrics = DeviceHealths(), DeviceMetrics()
         self._wipes: dict[str, asyncio.Task[None]] = {}  # by driver; "" stands for all
 
     async def run(self) -> None:
@@ -80,7 +81,7 @@ class Drivers:
             why = "DRA driver name is empty"
         if why:
             return f"plugin registration failed with err: {why}"
-        plugin = Plugin(info.name, endpoint, service, lambda: self._sync(info.name), self.healths)
+        plugin = Plugin(info.name, endpoint, service, lambda: self._sync(info.name), self.healths, self.metrics)
         self._plugins[info.name].append(plugin)
         log.info("%s has registered", about)
         self._sync(info.name)

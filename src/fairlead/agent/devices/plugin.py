@@ -26,9 +26,11 @@ from fairlead.agent.devices.messages import (
     prepare,
     unprepare,
 )
+from fairlead.agent.devices.metrics import DeviceMetrics
 from fairlead.agent.runtimes.base import RuntimeFailure
 from fairlead.agent.runtimes.cri.client import CallFailed, Client
-from fairlead.agent.runtimes.cri.messages import Nothing
+from fairlead.agent.runtimes.cri.messages import Answer, Method, Nothing
+from fairlead.runtime.clock import monotonic
 
 _INFO_SECONDS: Final = 1.0
 _NOTIFY_SECONDS: Final = 5.0
@@ -46,11 +48,17 @@ class Plugin:
     """`changed` is called when it is connected, or is no more."""
 
     def __init__(
-        self, driver: str, endpoint: str, service: str, changed: Callable[[], None], healths: DeviceHealths
+        self,
+        driver: str,
+        endpoint: str,
+        service: str,
+        changed: Callable[[], None],
+        healths: DeviceHealths,
+        metrics: DeviceMetrics,
     ) -> None:
         self.driver, self.endpoint, self.service = driver, endpoint, service
         self.is_connected = False
-        self._changed, self._healths = changed, healths
+        self._changed, self._healths, self._metrics = changed, healths, metrics
         self._client = _client(endpoint, driver)
         self._tasks = [
             asyncio.create_task(self._stay_connected(), name=f"driver {driver}"),
@@ -59,23 +67,25 @@ class Plugin:
 
     async def prepare(self, claims: Sequence[Claim]) -> Mapping[str, Sequence[Device]]:
         """The devices of each claim, by its uid. PluginFailure."""
-        call = "NodePrepareResources"
-        try:
-            answer = await self._client.call(prepare(self.service), Claims(claims=list(claims)), _CALL_SECONDS)
-        except RuntimeFailure as failure:
-            raise PluginFailure(f"{call}: {failure}") from None
+        call, answer = "NodePrepareResources", await self._call(prepare(self.service), claims)
         results = {each.uid: each.result for each in answer.claims}
         _check(call, claims, {uid: result.error for uid, result in results.items()})
         return {uid: result.devices for uid, result in results.items()}
 
     async def unprepare(self, claims: Sequence[Claim]) -> None:
         """PluginFailure."""
-        call = "NodeUnprepareResources"
-        try:
-            answer = await self._client.call(unprepare(self.service), Claims(claims=list(claims)), _CALL_SECONDS)
-        except RuntimeFailure as failure:
-            raise PluginFailure(f"{call}: {failure}") from None
+        call, answer = "NodeUnprepareResources", await self._call(unprepare(self.service), claims)
         _check(call, claims, {each.uid: each.result.error for each in answer.claims})
+
+    async def _call(self, method: Method[Claims, Answer], claims: Sequence[Claim]) -> Answer:
+        began, code = monotonic(), "OK"
+        try:
+            return await self._client.call(method, Claims(claims=list(claims)), _CALL_SECONDS)
+        except RuntimeFailure as failure:
+            code = failure.code if isinstance(failure, CallFailed) else "Unavailable"
+            raise PluginFailure(f"{method.path.rpartition('/')[2]}: {failure}") from None
+        finally:
+            self._metrics.call(self.driver, method.path, monotonic() - began, code)
 
     def close(self) -> None:
         for task in self._tasks:
