@@ -188,6 +188,28 @@ async def test_what_a_pod_had_whose_agent_was_away_is_taken_back_by_the_next() -
 
 
 @in_loop
+async def test_a_pod_stays_until_its_driver_has_taken_its_volume_back() -> None:
+    async with disks() as (node, driver):
+        async with serving(driver):
+            await registered(driver)
+            await disk(node, "d")
+            await node.create(task("a", "exec sleep 1000", "d"))
+            await attached(node)
+            await node.until("a", is_running)
+            driver.errors["unpublish"] = "busy"
+            await node.delete("a", 0)
+
+            async def is_asked() -> bool:
+                return "unpublish vol-d" in driver.asked
+
+            await eventually(is_asked)
+            assert not await is_detached(node)
+            driver.errors.clear()
+            await eventually(lambda: is_detached(node))
+        assert "FailedKillPod" not in [reason for reason, _ in await node.events("a")]
+
+
+@in_loop
 async def test_a_running_pod_keeps_its_volume_while_its_agent_starts_again() -> None:
     async with disks() as (node, driver), serving(driver):
         await registered(driver)

@@ -51,6 +51,10 @@ _MODES: Final = {
 log = logging.getLogger(__name__)
 
 
+class StillMounted(OSError):
+    """What a driver has mounted it has not taken back yet: no event tells of it, and it is tried again."""
+
+
 class Mounted(msgspec.Struct, frozen=True):
     path: Path
     #: Whether the group of the pod gets what is in it.
@@ -128,7 +132,13 @@ class CsiVolumes:
         return Mounted(mine / "mount", _takes_owner(about, spec))
 
     async def unmount(self, folder: Path) -> None:
-        """Take back what a pod has, and what no other has from the node. RuntimeFailure."""
+        """Take back what a pod has, and what no other has from the node. StillMounted."""
+        try:
+            await self._unmount(folder)
+        except RuntimeFailure as failure:
+            raise StillMounted(f"volumes of drivers are mounted yet: {failure}") from None
+
+    async def _unmount(self, folder: Path) -> None:
         for record, volume in list(_records(folder / PUBLISHED, "*")):
             async with self._locks[volume]:
                 await self._unpublish(volume, record.parent)
