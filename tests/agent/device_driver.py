@@ -12,7 +12,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from grpclib.const import Cardinality, Handler
+from grpclib.const import Cardinality, Handler, Status
+from grpclib.exceptions import GRPCError
 from grpclib.server import Server
 
 from fairlead.agent.devices.messages import (
@@ -65,6 +66,10 @@ class Driver:
     name: str = NAME
     versions: Sequence[str] = (V1, V1BETA1)
     kind: str = "DRAPlugin"
+    #: So many times it fails when it is told that it is registered.
+    mishears: int = 0
+    #: Where it says it listens; where it does, if it says nothing.
+    endpoint: str = ""
     asked: list[str] = field(default_factory=list)
     told: list[RegistrationStatus] = field(default_factory=list)
     #: By name of the claim.
@@ -102,13 +107,17 @@ class Driver:
 
     async def _get_info(self, stream: Any) -> None:
         await stream.recv_message()
-        endpoint, versions = str(self.socket), list(self.versions)
+        endpoint, versions = self.endpoint or str(self.socket), list(self.versions)
         await stream.send_message(
             PluginInfo(type=self.kind, name=self.name, endpoint=endpoint, supported_versions=versions)
         )
 
     async def _notify(self, stream: Any) -> None:
-        self.told.append(await stream.recv_message())
+        told = await stream.recv_message()
+        if self.mishears:
+            self.mishears -= 1
+            raise GRPCError(Status.UNAVAILABLE, "say that again")
+        self.told.append(told)
         await stream.send_message(Nothing())
 
     async def _prepare(self, stream: Any) -> None:

@@ -180,8 +180,8 @@ async def test_a_slow_driver_holds_up_those_of_its_claims_alone(short: Path) -> 
 
 
 @in_loop
-async def test_who_cannot_be_a_driver_here_is_told_why(short: Path) -> None:
-    async with world(short):
+async def test_who_cannot_be_a_driver_here_is_told_why_and_harms_nobody(short: Path) -> None:
+    async with world(short) as here:
         async with serving(Driver(short, kind="DevicePlugin")) as strange:
             await until(lambda: bool(strange.told))
             where = f"no handler registered for plugin type: DevicePlugin at socket {strange.registration}"
@@ -190,6 +190,11 @@ async def test_who_cannot_be_a_driver_here_is_told_why(short: Path) -> None:
             await until(lambda: bool(strange.told))
             assert not strange.told[0].plugin_registered
             assert 'supported by the plugin (["v7.DRAPlugin"])' in strange.told[0].error
+        async with serving(Driver(short, endpoint="dra.sock")) as strange:
+            await until(lambda: bool(strange.told))
+            assert "endpoint dra.sock is no absolute path" in strange.told[0].error
+        async with with_driver(here, Driver(short, mishears=1)):
+            assert (await here.claims.prepare(await here.pod("p", "c"))) == ""
 
 
 @in_loop

@@ -183,6 +183,7 @@ class NodeAgent:
         self._provisioner = LocalPathProvisioner(storage, identity.name, identity.hostname, root) if storage else None
         self._network, self._root = networking(config), root
         self._drivers, self._csi_drivers = Drivers(api, identity.name), CsiDrivers(api, identity.name)
+        self._sockets = PluginSockets(root, self._drivers, self._csi_drivers)
         self._network_failure = self._adopting_failure = ""
         self._least_oom_score_adj = least
         self._keepers = keepers
@@ -275,7 +276,7 @@ class NodeAgent:
                 group.create_task(images.run(rare), name="unused images")
                 await known
                 group.create_task(self._drivers.run(), name="drivers")
-                group.create_task(PluginSockets(self._root, self._drivers, self._csi_drivers).run(), name="plugins")
+                group.create_task(self._sockets.run(), name="plugins")
                 if self._serving is not None:
                     shown = whole_document(self._configured.configuration)
                     streams = RealPodStreams(worker, place, shown, self._measured, evictions.counts)
