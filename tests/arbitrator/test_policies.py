@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fairlead.api import builtin
+from fairlead.arbitrator.accounting import MOST_OTHERS
 from fairlead.arbitrator.objects import GATE, GRANTED, POLICIES
 from tests.arbitrator.world import World, scene
 from tests.played import played
@@ -60,6 +61,21 @@ async def test_only_the_resources_that_are_named_count_towards_a_share(world: Wo
         await world.pods(name, 10, memory=memory)
     assert await world.deserved("a", "b") == ["5", "5"]
     assert "requests.memory" not in (await world.status("a"))["deserved"]
+
+
+@played(scene)
+async def test_of_a_node_with_thousands_of_resources_some_are_divided_and_it_holds_nobody_up(world: World) -> None:
+    """All of them in the Allocation of each namespace had been too large to be written, and nothing was divided."""
+    many = {f"example.com/r{number:05}": "1" for number in range(24_000)}
+    status = {"allocatable": many | {"cpu": "1"}, "capacity": many | {"cpu": "1"}}
+    await world.api.create(builtin.NODES, {"metadata": {"name": "boastful"}})
+    await world.api.patch(builtin.NODES, "boastful", "", {"status": status}, subresource="status")
+    await world.namespace("late")
+    await world.pods("late", 1)
+    await world.settle()
+    deserved = (await world.status("late"))["deserved"]
+    assert deserved["requests.cpu"] == "1"
+    assert sum(name.startswith("requests.example.com/") for name in deserved) == MOST_OTHERS
 
 
 @played(scene, cpu="9", memory="18Gi")

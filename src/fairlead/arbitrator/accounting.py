@@ -25,6 +25,10 @@ T = TypeVar("T")
 RequestVector: TypeAlias = tuple[tuple[str, int], ...]
 #: Pods are slots, not something to share.
 _NOT_SHARED: Final = frozenset({"pods"})
+_ALWAYS_SHARED: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
+#: So many other resources of a node are divided, the first by name: what is divided is worked out and shown for each
+#: namespace, and a node may say that it has tens of thousands.
+MOST_OTHERS: Final = 64
 
 
 class NamespaceAccount(msgspec.Struct):
@@ -301,8 +305,11 @@ def _add(counts: dict[T, int], what: T, count: int) -> None:
 
 
 def _allocatable(node: Node) -> dict[str, int]:
+    offered = node.status.allocatable
+    others = sorted(offered.keys() - _ALWAYS_SHARED - _NOT_SHARED)
+    left_out = _NOT_SHARED.union(others[MOST_OTHERS:])
     return {
         name: parse(text).milli if name == "cpu" else parse(text).units
-        for name, text in node.status.allocatable.items()
-        if name not in _NOT_SHARED
+        for name, text in offered.items()
+        if name not in left_out
     }

@@ -81,10 +81,10 @@ def node_resource(name: str) -> str:
 
 
 def _is_shared(name: str, offered: Container[str]) -> bool:
-    if name.startswith("requests.") and name.removeprefix("requests.") in offered:
-        return True
     counted = counted_on(name) in (PODS, CLAIMS) and name != _NOT_SHARED and not name.startswith("count/")
-    return counted and not qualified_name(name)
+    if counted and not qualified_name(name):
+        return True
+    return name.startswith("requests.") and name.removeprefix("requests.") in offered
 
 
 def _read(name: str, where: str, text: str, errors: Errors) -> Amount | None:

@@ -221,7 +221,7 @@ class Arbitrator:
         self._refused_evictions = {
             uid: at for uid, at in self._refused_evictions.items() if clock.now() < at + _PATIENCE_SECONDS
         }
-        found = self._plan(division, consumers, policy)
+        found = await self._plan(division, consumers, policy)
         await self._publish(division, consumers, policy, found)
         if not self._may_act():
             return
@@ -235,7 +235,7 @@ class Arbitrator:
         if self._observer is not None:
             self._observer.cycle(clock.monotonic() - began, division.namespaces)
 
-    def _plan(self, division: Division, consumers: Mapping[str, Consumer], policy: PolicySpec) -> ReclaimPlan:
+    async def _plan(self, division: Division, consumers: Mapping[str, Consumer], policy: PolicySpec) -> ReclaimPlan:
         """Who is to give back what, and for whom."""
         inputs = ReclaimInputs(
             division,
@@ -249,7 +249,7 @@ class Arbitrator:
             frozenset(self._refused_evictions),
             self._notices.on_notice(),
         )
-        return plan_reclaim(inputs, self._fit_checker, self._trials, self._stuck_classes)
+        return await plan_reclaim(inputs, self._fit_checker, self._trials, self._stuck_classes)
 
     async def _publish(
         self,

@@ -1,4 +1,5 @@
-"""The reclaim plan: which pods are evicted, and for which waiting pods. Pure, and made anew in every cycle.
+"""The reclaim plan: which pods are evicted, and for which waiting pods. Made anew in every cycle; others have turns
+between two trials of a placement, and what they change meanwhile counts.
 
 A pod is evicted only for a waiting pod that its namespace deserves and that fits on a node once the victims are gone.
 Victims come from namespaces that use more than they deserve; `fairshare.victims` orders them, and those that the pod
@@ -7,6 +8,7 @@ does not need after all are kept. A victim that is recreated is over its share, 
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import chain
@@ -22,6 +24,7 @@ from fairlead.arbitrator.trials import Trials
 from fairlead.fairshare.claims import dominant
 from fairlead.fairshare.orders import GuaranteeUse, by_need
 from fairlead.runtime import clock
+from fairlead.runtime.turns import Turn
 
 #: Placements that are tried in one cycle: each looks at every node.
 MOST_TRIALS: Final = 128
@@ -80,7 +83,7 @@ class ReclaimPlan(msgspec.Struct):
         return [pod for reclaim in self.reclaims.values() for pod in reclaim.victims]
 
 
-def plan_reclaim(
+async def plan_reclaim(
     inputs: ReclaimInputs, fit_checker: FitChecker, history: Trials, stuck: Sequence[EquivalenceClass] = ()
 ) -> ReclaimPlan:
     """What to evict so that pods can start that their namespaces deserve. `history`: how earlier evictions turned out;
@@ -89,7 +92,7 @@ def plan_reclaim(
     wanting = _neediest_first(inputs)
     if not wanting and not stuck:
         return ReclaimPlan()
-    return _Planning(inputs, fit_checker, history, _most_overused_first(inputs.division)).run(wanting, stuck)
+    return await _Planning(inputs, fit_checker, history, _most_overused_first(inputs.division)).run(wanting, stuck)
 
 
 def _most_overused_first(division: Division) -> list[str]:
@@ -147,7 +150,7 @@ class _Planning:
             if inputs.accounting.is_leaving(pod.metadata.uid)
         ]
         self._held = {name: held for name in inputs.consumers if (held := _held(inputs, name))}
-        self._trials = 0
+        self._trials, self._turn = 0, Turn()
         self._held_on: dict[str, dict[str, int]] | None = None
         self._hopeless: set[EquivalenceClass] = set()
         self._stuck: dict[EquivalenceClass, None] = {}
@@ -155,16 +158,16 @@ class _Planning:
         self._resting: dict[EquivalenceClass, None] = {}
         self._members: dict[str, dict[EquivalenceClass, list[Pod]]] = {}
 
-    def run(self, wanting: Sequence[str], stuck: Sequence[EquivalenceClass]) -> ReclaimPlan:
+    async def run(self, wanting: Sequence[str], stuck: Sequence[EquivalenceClass]) -> ReclaimPlan:
         """Serve the waiting pods of these namespaces, in this order."""
         still = [pod_class for pod_class in stuck if self._waiting(pod_class)]
         self._resting = dict.fromkeys(still[_MOST_TRIED_AGAIN:])
         self._plan.is_early = bool(self._resting)  # they have their turn soon
         for name in wanting:
-            self._serve(name)
+            await self._serve(name)
         for pod_class in still[:_MOST_TRIED_AGAIN]:
             if pod_class not in self._stuck:
-                self._look_again(pod_class)
+                await self._look_again(pod_class)
         self._stuck = self._resting | self._stuck
         self._plan.stuck_classes = tuple(self._stuck)
         served = {pod.metadata.uid for pod, _ in self._placed}
@@ -173,13 +176,13 @@ class _Planning:
         self._count_stuck(served)
         return self._plan
 
-    def _look_again(self, pod_class: EquivalenceClass) -> None:
+    async def _look_again(self, pod_class: EquivalenceClass) -> None:
         """A class that was stuck is lent nothing, so it is not among the wanting: it stays stuck until a node has
         room.
         """
         served = {pod.metadata.uid for pod, _ in self._placed}
         waiting = self._waiting(pod_class)
-        if not any(pod.metadata.uid in served for pod in waiting) and not self._fits(waiting[0], []):
+        if not any(pod.metadata.uid in served for pod in waiting) and not await self._fits(waiting[0], []):
             self._stuck[pod_class] = None
 
     def _waiting(self, pod_class: EquivalenceClass) -> Sequence[Pod]:
@@ -200,7 +203,7 @@ class _Planning:
             if count:
                 left[pod_class[-1]] = left.get(pod_class[-1], 0) + count
 
-    def _serve(self, namespace: str) -> None:
+    async def _serve(self, namespace: str) -> None:
         inputs, outcome = self._inputs, self._inputs.division.namespaces[namespace]
         held, vectors, limit = (
             dict(outcome.staying),
@@ -213,14 +216,14 @@ class _Planning:
             is_deserved = _is_within(outcome.deserved, vector, held)
             if not is_deserved and not _is_within(limit, vector, held):
                 continue
-            if self._is_given_up(pod, is_deserved=is_deserved):
+            if await self._is_given_up(pod, is_deserved=is_deserved):
                 continue
             for name, amount in vector:
                 held[name] = held.get(name, 0) + amount
             if not any(_is_within(limit, candidate, held) for candidate in vectors):
                 return
 
-    def _is_given_up(self, pod: Pod, *, is_deserved: bool) -> bool:
+    async def _is_given_up(self, pod: Pod, *, is_deserved: bool) -> bool:
         """Make room for the pod, if it deserves that and it can be done. True: it is stuck, leave its share to
         others.
         """
@@ -232,7 +235,7 @@ class _Planning:
         if not (self._overused and is_deserved) and not _has_waited(pod):  # the scheduler needs no help yet
             self._plan.is_early = True
             return False
-        if not (self._make_room(pod) if is_deserved else self._place(pod)):
+        if not (await self._make_room(pod) if is_deserved else await self._place(pod)):
             self._hopeless.add(pod_class)
             if not is_deserved or self._is_stuck(pod):
                 self._stuck[pod_class] = None
@@ -249,18 +252,20 @@ class _Planning:
         obstacles = [self._plan.blocked.get(name) for name in self._overused if name != pod.metadata.namespace]
         return all(why is not None and why[0] in _FOR_EVER for why in obstacles)
 
-    def _make_room(self, pod: Pod) -> bool:
-        """Plan the fewest evictions that let this pod start; False if there are none."""
-        if self._place(pod):
+    async def _make_room(self, pod: Pod) -> bool:
+        """Plan the fewest evictions that let this pod start; False if there are none, or it has to wait for them."""
+        if await self._place(pod):
             return True
-        on_node, units = self._enough(pod)
+        on_node, units = await self._enough(pod)
         if not units:
             self._tell_why(pod)
             return False
-        chosen, node = self._fewest(pod, units)
+        chosen, node = await self._fewest(pod, units)
         count = sum(len(unit) for unit in chosen)
-        if self._is_to_wait(pod, count):
+        if await self._is_to_wait(pod, count):
             return False
+        if not node or self._is_overtaken(pod, chosen):
+            return True  # the next cycle sees what it needs now
         self._made[pod.metadata.namespace] += 1
         self._placed.append((pod, node))
         self._spare.send(chosen, from_one_node=on_node)
@@ -272,11 +277,17 @@ class _Planning:
                 reclaim.beneficiaries.append(pod.metadata.key)
         return True
 
-    def _is_to_wait(self, pod: Pod, count: int) -> bool:
+    def _is_overtaken(self, pod: Pod, chosen: Iterable[Unit]) -> bool:
+        """Whether the pod has got a node or gone while room was looked for, or one of those that were to go for it."""
+        inputs, uid = self._inputs, pod.metadata.uid
+        is_there = any(other.metadata.uid == uid for other in inputs.waiting(pod.metadata.namespace))
+        return not (is_there and all(inputs.accounting.is_held(victim) for unit in chosen for victim in unit))
+
+    async def _is_to_wait(self, pod: Pod, count: int) -> bool:
         """Whether to evict nothing for this pod now, because earlier evictions for its namespace did not help."""
         namespace = pod.metadata.namespace
         back_off = self._history.back_off(namespace)
-        if namespace not in self._plan.futile and self._has_lost(pod, count):
+        if namespace not in self._plan.futile and await self._has_lost(pod, count):
             self._plan.futile[namespace] = pod.metadata.key, []
         if namespace in self._plan.futile or (back_off is not None and clock.now() < back_off.until):
             why = f"what was taken back for {namespace} went to others: its Allocation says until when nothing is"
@@ -286,39 +297,39 @@ class _Planning:
             return True
         return back_off is not None and self._made[namespace] >= back_off.max_pods
 
-    def _has_lost(self, pod: Pod, count: int) -> bool:
+    async def _has_lost(self, pod: Pod, count: int) -> bool:
         """Whether other pods took the room that was made for it (and not just a changed plan)."""
         is_lost = self._history.is_lost(pod, count, self._found[pod.metadata.namespace])
         return is_lost and not self._fit_checker.fits(pod, self._leaving, ())
 
-    def _fewest(self, pod: Pod, units: Sequence[Unit]) -> tuple[Sequence[Unit], str]:
+    async def _fewest(self, pod: Pod, units: Sequence[Unit]) -> tuple[Sequence[Unit], str]:
         """The fewest units that suffice, and the node on which the pod fits then. All of `units` together suffice.
 
         Doubling and bisection find the shortest prefix; then each unit of it that is not needed is kept.
         """
         few, size = 0, 1  # the first `few` do not suffice
-        while size < len(units) and not self._fits(pod, units[:size]):
+        while size < len(units) and not await self._fits(pod, units[:size]):
             few, size = size, 2 * size
         enough = min(size, len(units))
         while enough - few > 1:
             middle = (few + enough) // 2
-            few, enough = (few, middle) if self._fits(pod, units[:middle]) else (middle, enough)
+            few, enough = (few, middle) if await self._fits(pod, units[:middle]) else (middle, enough)
         chosen = units[:enough]
         for unit in reversed(chosen):
             without = [kept for kept in chosen if kept is not unit]
-            if without and self._fits(pod, without):
+            if without and await self._fits(pod, without):
                 chosen = without
-        return chosen, self._fits(pod, chosen)
+        return chosen, await self._fits(pod, chosen)
 
-    def _place(self, pod: Pod) -> bool:
+    async def _place(self, pod: Pod) -> bool:
         """Whether it fits without evictions; then it is left to the scheduler."""
-        node = self._fits(pod, [])
+        node = await self._fits(pod, [])
         if node:
             self._placed.append((pod, node))
             (self._made if self._history.is_on_trial(pod) else self._found)[pod.metadata.namespace] += 1
         return bool(node)
 
-    def _enough(self, pod: Pod) -> tuple[bool, list[Unit]]:
+    async def _enough(self, pod: Pod) -> tuple[bool, list[Unit]]:
         """Units whose eviction makes room for the pod, in eviction order, and whether they are all on one node.
 
         First over all nodes; if that makes no room on any of them, then node by node. Empty if nothing helps.
@@ -332,7 +343,7 @@ class _Planning:
                 units += [unit for unit in self._spare.units(name, node) if self._helps(unit, pod)]
                 if count in (look_at, len(donors)):
                     look_at *= 2
-                    if units and self._fits(pod, units):
+                    if units and await self._fits(pod, units):
                         return bool(node), units
         return False, []
 
@@ -358,8 +369,11 @@ class _Planning:
                         here[resource] = here.get(resource, 0) + amount
         return held
 
-    def _fits(self, pod: Pod, units: Iterable[Unit]) -> str:
+    async def _fits(self, pod: Pod, units: Iterable[Unit]) -> str:
         self._trials += 1
+        if self._turn.is_over:
+            await asyncio.sleep(0)
+            self._turn = Turn()
         gone = [*self._leaving, *self._plan.victims, *(victim for unit in units for victim in unit)]
         return self._fit_checker.fits(pod, gone, self._placed) if self._is_free(pod, gone) else ""
 

@@ -110,8 +110,9 @@ def _cap(consumer: _Consumer) -> None:
     """A cap over several parts becomes a pool that they all use."""
     if not consumer.claim.parts:
         return
+    together = _all(consumer)
     for name, amount in consumer.claim.hard.items():
-        if _all(consumer).get(name, 0) > amount:
+        if together.get(name, 0) > amount:
             _give(consumer, Pool(name, mpq(amount), is_reserve=False))
 
 

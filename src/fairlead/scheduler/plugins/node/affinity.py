@@ -196,8 +196,10 @@ def selected_rows(selector: LabelSelector, snapshot: Snapshot, rows: Rows) -> Ma
 def has_label(snapshot: Snapshot, rows: Rows, key: str, values: Sequence[str]) -> Mask:
     """Which rows have one of these values; however many values the label has on other nodes."""
     column = snapshot.labels(key)
-    here = column.codes[rows]
     codes = [code for value in values if (code := column.find(value)) is not None]
+    if not codes:
+        return np.zeros(len(rows), dtype=np.bool_)
+    here = column.codes[rows]
     return here == codes[0] if len(codes) == 1 else np.isin(here, codes)
 
 
