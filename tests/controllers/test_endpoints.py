@@ -13,7 +13,10 @@ from fairlead.controllers.endpoints import MirroredSlices, ServiceEndpoints, Ser
 from fairlead.controllers.garbage import GarbageCollector
 from tests.controllers.cluster import Cluster, run
 from tests.played import played
+from tests.work import calls
 
+UNREADY = [{"type": "Ready", "status": "False"}]
+OVER_CAPACITY = "endpoints.kubernetes.io/over-capacity"
 LAST_CHANGE = "endpoints.kubernetes.io/last-change-trigger-time"
 CONTROLLERS = (ServiceEndpoints, ServiceSlices, MirroredSlices, GarbageCollector)
 
@@ -50,6 +53,13 @@ async def subsets(cluster: Cluster) -> list[Obj]:
     found = await cluster.get(builtin.ENDPOINTS, "s")
     assert found is not None
     return list(found.get("subsets", ()))
+
+
+async def annotation(cluster: Cluster, name: str) -> str | None:
+    found = await cluster.get(builtin.ENDPOINTS, "s")
+    assert found is not None
+    value: str | None = found["metadata"].get("annotations", {}).get(name)
+    return value
 
 
 @played(run, *CONTROLLERS)
@@ -93,6 +103,49 @@ async def test_pods_with_different_ports_of_one_name_need_a_slice_each(cluster: 
     found = await slices(cluster)
     assert [(one["ports"][0]["port"], len(one["endpoints"])) for one in found] == [(8081, 1), (9091, 1)]
     assert len(await subsets(cluster)) == 2
+
+
+@played(run, *CONTROLLERS)
+async def test_of_many_endpoints_a_thousand_are_told_the_ready_ones_first(cluster: Cluster) -> None:
+    """Of each set of ports its part; upstream says so in an annotation, and takes it off when there are fewer."""
+    await node(cluster)
+    await service(cluster, ports=[{"port": 80, "targetPort": "http"}])
+    for number in range(1002):
+        await pod(cluster, f"p{number}", f"10.0.{number // 200}.{number % 200 + 1}", port=80 if number < 600 else 81)
+    found = await subsets(cluster)
+    assert sorted(len(subset["addresses"]) for subset in found) in ([401, 599], [402, 598])
+    assert await annotation(cluster, OVER_CAPACITY) == "truncated"
+    for number in range(2):
+        await cluster.patch(builtin.PODS, f"p{number}", {"status": {"phase": "Succeeded"}}, "status")
+    assert sorted(len(subset["addresses"]) for subset in await subsets(cluster)) == [402, 598]
+    assert await annotation(cluster, OVER_CAPACITY) is None
+    for number in range(2, 6):
+        await cluster.patch(builtin.PODS, f"p{number}", {"status": {"conditions": UNREADY}}, "status")
+        await pod(cluster, f"q{number}", f"10.1.0.{number}", port=80, ready=False)
+    found = await subsets(cluster)
+    assert sum(len(subset["addresses"]) for subset in found) == 996
+    assert sum(len(subset.get("notReadyAddresses", ())) for subset in found) == 4
+
+
+def test_pods_times_ports_of_a_service_are_no_more_work_than_both() -> None:
+    """Pods of the same ports share what is worked out of a service's."""
+
+    def work(ports: int, pods: int) -> int:
+        async def test(cluster: Cluster) -> None:
+            await node(cluster)
+            numbers = [{"name": f"p{number}", "port": number + 1} for number in range(ports)]
+            await service(cluster, ports=numbers)
+            for number in range(pods):
+                await pod(cluster, f"p{number}", f"10.0.0.{number + 1}", port=number % 2 + 1)
+            await asyncio.sleep(1)
+            await cluster.patch(builtin.SERVICES, "s", {"spec": {"publishNotReadyAddresses": True}})
+            await asyncio.sleep(1)
+
+        return calls(lambda: run(test, ServiceEndpoints, ServiceSlices))
+
+    work(1, 1)
+    with_ports, with_pods, alone = work(400, 1), work(1, 40), work(1, 1)
+    assert work(400, 40) < 1.3 * (with_ports + with_pods - alone)
 
 
 @played(run, *CONTROLLERS)

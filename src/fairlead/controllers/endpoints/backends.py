@@ -5,8 +5,8 @@ Sources: pkg/controller/util/endpoint, k8s.io/endpointslice/utils.go, pkg/api/v1
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final, Generic, TypeVar
 
 from fairlead.api.labels import LabelSelector
 from fairlead.api.meta import Object
@@ -17,7 +17,11 @@ from fairlead.controllers.base import World
 from fairlead.controllers.kinds import PODS, SERVICES
 from fairlead.controllers.selecting import selected, selecting
 
+T = TypeVar("T")
+
 SERVICE_NAME: Final = "kubernetes.io/service-name"
+#: Endpoints of so many pods are worked out in one turn.
+PODS_A_TURN: Final = 1000
 HEADLESS: Final = "service.kubernetes.io/headless"
 
 
@@ -96,13 +100,43 @@ def target(pod: Pod) -> Obj:
     return {"kind": "Pod", "namespace": meta.namespace, "name": meta.name, "uid": meta.uid}
 
 
-def port_number(pod: Pod, port: ServicePort) -> int | None:
-    """The port of the pod that a service's port leads to; None if the pod has no port of that name."""
+class TargetPorts(Generic[T]):
+    """The ports of pods that a service's ports lead to, as `told` puts them.
+
+    Pods whose ports of these names are the same share one answer: a service may have a thousand ports, and ten
+    thousand pods.
+    """
+
+    def __init__(self, service: Service, told: Callable[[Sequence[tuple[ServicePort, int]]], T]) -> None:
+        self._ports, self._told = service.spec.ports, told
+        self._wanted = {
+            (port.target_port, port.protocol) for port in self._ports if not isinstance(port.target_port, int)
+        }
+        self._known: dict[tuple[tuple[tuple[int | str, str], int], ...], T] = {}
+
+    def of(self, pod: Pod) -> T:
+        """Without those for which the pod has no port of that name."""
+        named = self._named(pod)
+        key = tuple(named.items())
+        found = self._known.get(key)
+        if found is None:
+            numbers = ((port, _number(port, named)) for port in self._ports)
+            found = self._known[key] = self._told([(port, number) for port, number in numbers if number is not None])
+        return found
+
+    def _named(self, pod: Pod) -> dict[tuple[int | str, str], int]:
+        """The ports of the pod that the service names; the first of a name counts."""
+        found: dict[tuple[int | str, str], int] = {}
+        if self._wanted:
+            sidecars = (container for container in pod.spec.init_containers if container.restart_policy == "Always")
+            for container in (*pod.spec.containers, *sidecars):
+                for port in container.ports:
+                    if (name := (port.name, port.protocol)) in self._wanted:
+                        found.setdefault(name, port.container_port)
+        return found
+
+
+def _number(port: ServicePort, named: Mapping[tuple[int | str, str], int]) -> int | None:
     if isinstance(port.target_port, int):
         return port.target_port or port.port
-    sidecars = (container for container in pod.spec.init_containers if container.restart_policy == "Always")
-    for container in (*pod.spec.containers, *sidecars):
-        for candidate in container.ports:
-            if candidate.name == port.target_port and candidate.protocol == port.protocol:
-                return candidate.container_port
-    return None
+    return named.get((port.target_port, port.protocol))

@@ -6,7 +6,9 @@ Sources: pkg/controller/endpoint, pkg/api/v1/endpoints (RepackSubsets).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Generator, Iterable, Sequence
+from operator import itemgetter
 from typing import Any, Final
 
 import msgspec
@@ -16,18 +18,19 @@ from fairlead.api.event_types import WARNING
 from fairlead.api.objects import Obj
 from fairlead.api.pods import Pod
 from fairlead.api.references import reference
-from fairlead.api.services import Endpoints, Service
-from fairlead.controllers.actions import Actions, Create, Delete, Emit, Patch
+from fairlead.api.services import Endpoints, Service, ServicePort
+from fairlead.controllers.actions import Action, Actions, Create, Delete, Emit, GiveWay, Patch
 from fairlead.controllers.base import Controller, Watch, World
 from fairlead.controllers.endpoints.backends import (
     HEADLESS,
+    PODS_A_TURN,
+    TargetPorts,
     addresses,
     backends,
     families,
     hostname,
     is_managed,
     pods_of,
-    port_number,
     same_key,
     services_of,
     target,
@@ -37,6 +40,10 @@ from fairlead.controllers.kinds import ENDPOINTS, PODS, SERVICES
 
 MANAGED_BY: Final = "endpoints.kubernetes.io/managed-by"
 MANAGER: Final = "endpoint-controller"
+_ADDRESSES: Final = ("addresses", "notReadyAddresses")
+OVER_CAPACITY: Final = "endpoints.kubernetes.io/over-capacity"
+#: So many addresses are told; of more, the annotation says that some are left out.
+MOST_ADDRESSES: Final = 1000
 
 _decode = msgspec.json.Decoder().decode
 
@@ -63,7 +70,8 @@ class ServiceEndpoints(Controller[Service]):
             return
         pods = pods_of(obj, world)
         trigger = self._triggers.annotation(obj, pods)
-        subsets = _subsets(obj, pods)
+        subsets, is_cut = _cut((yield from _subsets(obj, pods)))
+        trigger[OVER_CAPACITY] = "truncated" if is_cut else None
         labels = {key: value for key, value in obj.metadata.labels.items() if key != HEADLESS} | {MANAGED_BY: MANAGER}
         if obj.is_headless:
             labels[HEADLESS] = ""
@@ -96,6 +104,8 @@ def _change(current: Endpoints, subsets: list[Obj], labels: dict[str, str], trig
     patch: Obj = {}
     if (_decode(current.subsets) or []) != subsets:
         patch["subsets"] = subsets or None
+    if current.metadata.annotations.get(OVER_CAPACITY) != trigger[OVER_CAPACITY]:
+        patch["metadata"] = {}
     if current.metadata.labels != labels:
         removed = {key: None for key in current.metadata.labels if key not in labels}
         patch["metadata"] = {"labels": removed | labels}
@@ -104,17 +114,18 @@ def _change(current: Endpoints, subsets: list[Obj], labels: dict[str, str], trig
         yield Patch(ENDPOINTS, current, patch)
 
 
-def _subsets(service: Service, pods: Iterable[Pod]) -> list[Obj]:
+def _subsets(service: Service, pods: Iterable[Pod]) -> Generator[Action, Any, list[Obj]]:
     """Addresses with the same ports together, everything in upstream's order."""
     unready_too = service.spec.publish_not_ready_addresses
+    targets = TargetPorts(service, _ports)
     by_ports: dict[bytes, tuple[list[Obj], list[tuple[Obj, bool]]]] = {}
-    for pod in backends(pods, with_terminating=unready_too):
+    for number, pod in enumerate(backends(pods, with_terminating=unready_too), 1):
+        if number % PODS_A_TURN == 0:
+            yield GiveWay()
         found = addresses(pod, families(service)[0])
-        ports = _ports(service, pod)
+        key, ports = targets.of(pod)
         if not found or (service.spec.ports and not ports):
             continue
-        ports.sort(key=_port_hash)
-        key = b"".join(_port_hash(port) for port in ports)
         by_ports.setdefault(key, (ports, []))[1].append((_address(service, pod, found[0]), unready_too or pod.is_ready))
     return [_subset(ports, members) for _, (ports, members) in sorted(by_ports.items(), key=lambda item: item[0])]
 
@@ -129,16 +140,34 @@ def _subset(ports: list[Obj], members: Iterable[tuple[Obj, bool]]) -> Obj:
     return {name: value for name, value in entry.items() if value}
 
 
-def _ports(service: Service, pod: Pod) -> list[Obj]:
-    def found() -> Iterator[Obj]:
-        for port in service.spec.ports:
-            number = port_number(pod, port)
-            if number is not None:
-                entry: Obj = {"port": number, "protocol": port.protocol}
-                optional = {"name": port.name, "appProtocol": port.app_protocol}
-                yield entry | {name: value for name, value in optional.items() if value}
+def _ports(targets: Iterable[tuple[ServicePort, int]]) -> tuple[bytes, list[Obj]]:
+    """What tells them from other ports, and the ports in upstream's order."""
+    found: list[tuple[bytes, Obj]] = []
+    for port, number in targets:
+        optional = {"name": port.name, "appProtocol": port.app_protocol}
+        entry: Obj = {"port": number, "protocol": port.protocol}
+        entry |= {name: value for name, value in optional.items() if value}
+        found.append((_port_hash(entry), entry))
+    found.sort(key=itemgetter(0))
+    return b"".join(hash_ for hash_, _ in found), [entry for _, entry in found]
 
-    return list(found())
+
+def _cut(subsets: Sequence[Obj]) -> tuple[list[Obj], bool]:
+    """At most so many addresses, the ready ones first, of each subset in proportion; and whether any is left out."""
+    ready, unready = (sum(len(subset.get(name, ())) for subset in subsets) for name in _ADDRESSES)
+    if ready + unready <= MOST_ADDRESSES:
+        return list(subsets), False
+    cut, whole, most = _ADDRESSES[1], unready, MOST_ADDRESSES - ready
+    if ready > MOST_ADDRESSES:
+        cut, whole, most = _ADDRESSES[0], ready, MOST_ADDRESSES
+        subsets = [{name: value for name, value in subset.items() if name != _ADDRESSES[1]} for subset in subsets]
+    left, found = most, list[Obj]()
+    for subset in subsets:
+        some = subset.get(cut, [])
+        kept = some[: min(math.ceil(len(some) / whole * most), left)]
+        left -= len(kept)
+        found.append({name: value for name, value in (subset | {cut: kept}).items() if value})
+    return [subset for subset in found if any(name in subset for name in _ADDRESSES)], True
 
 
 def _address(service: Service, pod: Pod, ip: str) -> Obj:

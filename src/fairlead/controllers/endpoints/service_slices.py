@@ -8,20 +8,21 @@ from typing import Final
 from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
 from fairlead.api.pods import Pod
-from fairlead.api.services import Service
-from fairlead.controllers.actions import Actions
+from fairlead.api.services import Service, ServicePort
+from fairlead.controllers.actions import Actions, GiveWay
 from fairlead.controllers.base import Controller, Watch, World
 from fairlead.controllers.claims import controller_reference
 from fairlead.controllers.endpoints.backends import (
     HEADLESS,
+    PODS_A_TURN,
     SERVICE_NAME,
+    TargetPorts,
     addresses,
     backends,
     families,
     hostname,
     is_managed,
     pods_of,
-    port_number,
     services_of,
     target,
 )
@@ -83,32 +84,36 @@ class ServiceSlices(Controller[Service]):
         wanted = families(obj)
         pods = pods_of(obj, world)
         trigger = self._triggers.annotation(obj, pods)
-        groups = grouped(_endpoints(obj, pods, world))
+        targets, found = TargetPorts(obj, _ports), list[tuple[str, list[Obj], Obj]]()
+        for begin in range(0, len(pods), PODS_A_TURN):
+            found += _endpoints(obj, pods[begin : begin + PODS_A_TURN], world, targets)
+            if begin:
+                yield GiveWay()
+        groups = grouped(found)
         empty = [family for family in wanted if not any(group.family == family for group in groups)]
         groups += [PortGroup(family, []) for family in empty]
         existing = slices_of(world, MANAGER, obj.metadata.namespace, obj.metadata.name)
         yield from write_slices(existing, groups, _metadata(obj), trigger)
 
 
-def _endpoints(service: Service, pods: Iterable[Pod], world: World) -> Iterator[tuple[str, list[Obj], Obj]]:
+def _endpoints(
+    service: Service, pods: Iterable[Pod], world: World, targets: TargetPorts[list[Obj]]
+) -> Iterator[tuple[str, list[Obj], Obj]]:
     for pod in backends(pods, with_terminating=True):
         node = world.get(NODES, pod.spec.node_name) if pod.spec.node_name else None
         if node is None and pod.spec.node_name and not service.spec.publish_not_ready_addresses:
             continue  # the node may be gone for good, and the pod with it
-        ports = _ports(service, pod)
         for family in families(service):
             found = addresses(pod, family)
             if found:
-                yield family, ports, _endpoint(service, pod, node, found)
+                yield family, targets.of(pod), _endpoint(service, pod, node, found)
 
 
-def _ports(service: Service, pod: Pod) -> list[Obj]:
+def _ports(targets: Iterable[tuple[ServicePort, int]]) -> list[Obj]:
     found: list[Obj] = []
-    for port in service.spec.ports:
-        number = port_number(pod, port)
-        if number is not None:
-            entry: Obj = {"name": port.name, "protocol": port.protocol, "port": number}
-            found.append(entry | ({"appProtocol": port.app_protocol} if port.app_protocol else {}))
+    for port, number in targets:
+        entry: Obj = {"name": port.name, "protocol": port.protocol, "port": number}
+        found.append(entry | ({"appProtocol": port.app_protocol} if port.app_protocol else {}))
     return found
 
 
