@@ -20,7 +20,8 @@ _Name: TypeAlias = tuple[str, str]
 class Counters:
     """What is left of the counters of each pool, in billionths, beside the devices that are allocated."""
 
-    def __init__(self, allocated: Container[DeviceId]) -> None:
+    def __init__(self, *allocated: Container[DeviceId]) -> None:
+        """`allocated`: the devices that are given away, whole or in shares."""
         self._allocated = allocated
         self._left: dict[PoolId, Counter[_Name]] = {}
 
@@ -45,7 +46,7 @@ class Counters:
                 }
             )
             for id_, device in pool.devices():
-                if id_ in self._allocated:
+                if any(id_ in devices for devices in self._allocated):
                     left.subtract(_consumed(device))
         return left
 

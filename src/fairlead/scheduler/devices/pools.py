@@ -1,4 +1,4 @@
-"""The pools of devices, as a node sees them.
+"""The pools of devices, as a node sees them: by the slices that are for it.
 
 Source: structured/internal/incubating/pools_incubating.go of k8s.io/dynamic-resource-allocation (1.36).
 """
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fairlead.api.devices import CounterSet, Device, DeviceId, PoolId, ResourceSlice
+from fairlead.api.devices import CounterSet, Device, DeviceId, PoolId, ResourceSlice, SliceSpec
 from fairlead.api.node_affinity import NodeSelector, matches_term
 from fairlead.api.scheduling import Node
 from fairlead.cel.errors import CelError
@@ -27,6 +27,10 @@ class Offered:
     def devices(self) -> Sequence[Device]:
         return self.slice.spec.devices or ()
 
+    @property
+    def generation(self) -> int:
+        return self.slice.spec.pool.generation
+
 
 @dataclass(slots=True, eq=False, frozen=True)
 class Candidate:
@@ -41,10 +45,13 @@ class Candidate:
 
 @dataclass(slots=True, eq=False)
 class Pool:
-    """The newest generation of a pool."""
+    """The newest generation of a pool, for nodes that see the same slices of it."""
 
     id: PoolId
+    #: With devices for these nodes.
     slices: list[Offered]
+    #: All of its slices, whoever reaches them: the devices of others take of the same counters.
+    whole: list[Offered]
     #: Not all of its slices are there: another look later may show more.
     is_incomplete: bool
     #: Two devices of one name, or counters that nobody has.
@@ -54,15 +61,27 @@ class Pool:
     has_conditions: bool
 
     @classmethod
-    def newest(cls, id_: PoolId, slices: Sequence[Offered]) -> Pool:
-        """Of all slices of a pool. They are looked at in the order of their names, so that each run chooses alike."""
-        generation = max(offered.slice.spec.pool.generation for offered in slices)
-        current = [offered for offered in slices if offered.slice.spec.pool.generation == generation]
-        current.sort(key=lambda offered: offered.slice.metadata.name)
-        counters = {found.name: found for offered in current for found in offered.slice.spec.shared_counters or ()}
-        is_incomplete = len(current) != current[0].slice.spec.pool.resource_slice_count
-        has_conditions = any(device.binding_conditions for offered in current for device in offered.devices)
-        return cls(id_, current, is_incomplete, _is_invalid(current, counters), counters, has_conditions)
+    def of(cls, id_: PoolId, seen: Sequence[Offered], every: Sequence[Offered]) -> Pool | None:
+        """Of those slices of a pool, of `every` one, that a node sees; None if these have been replaced by others.
+
+        A newer generation that shows the node nothing counts only where what it sees is not all of the older one.
+        Slices are looked at in the order of their names, so that each run chooses alike.
+        """
+        generation = max(offered.generation for offered in seen)
+        whole = current = sorted(_of_generation(seen, generation), key=lambda offered: offered.slice.metadata.name)
+        count = current[0].slice.spec.pool.resource_slice_count
+        if len(current) != count:
+            if any(offered.generation > generation for offered in every):
+                return None
+            whole = _of_generation(every, generation)
+        sets = [found for offered in current for found in offered.slice.spec.shared_counters or ()]
+        counters = {found.name: found for found in sets}
+        slices = [offered for offered in current if not offered.slice.spec.shared_counters]
+        is_incomplete = len(whole) != count
+        is_invalid = not is_incomplete and (len(counters) < len(sets) or _is_invalid(slices, whole, counters))
+        can_be_used = not is_incomplete and not is_invalid
+        conditional = (device.binding_conditions for offered in slices for device in offered.devices)
+        return cls(id_, slices, whole, is_incomplete, is_invalid, counters, can_be_used and any(conditional))
 
     def __str__(self) -> str:
         return "/".join(self.id)
@@ -73,25 +92,36 @@ class Pool:
 
     def devices(self) -> Iterator[tuple[DeviceId, Device]]:
         """All of them, wherever they can be reached."""
-        for offered in self.slices:
+        for offered in self.whole:
             for device in offered.devices:
                 yield (*self.id, device.name), device
 
     def candidates(self, node: Node) -> list[Candidate]:
-        """The devices that the node can reach, in their order."""
-        found = []
-        for offered in self.slices:
-            is_per_device = bool(offered.slice.spec.per_device_node_selection)
-            if is_per_device or is_reached(offered.slice.spec, node):
-                for index, device in enumerate(offered.devices):
-                    if not is_per_device or is_reached(device, node):
-                        found.append(Candidate((*self.id, device.name), device, offered, index, self))
-        return found
+        """The devices that the node, which sees these slices, can reach, in their order."""
+        return [
+            Candidate((*self.id, device.name), device, offered, index, self)
+            for offered in self.slices
+            for index, device in enumerate(offered.devices)
+            if not offered.slice.spec.per_device_node_selection or is_reached(device, node)
+        ]
 
 
-def _is_invalid(slices: Sequence[Offered], counters: Mapping[str, CounterSet]) -> bool:
+def is_seen(spec: SliceSpec, node: Node) -> bool:
+    """Whether a slice is for the node: has devices that it can reach, or counters, without which no device is known."""
+    if spec.shared_counters:
+        return True
+    if spec.per_device_node_selection:
+        return any(is_reached(device, node) for device in spec.devices or ())
+    return is_reached(spec, node)
+
+
+def _of_generation(slices: Sequence[Offered], generation: int) -> list[Offered]:
+    return [offered for offered in slices if offered.generation == generation]
+
+
+def _is_invalid(slices: Sequence[Offered], whole: Sequence[Offered], counters: Mapping[str, CounterSet]) -> bool:
     names = [device.name for offered in slices for device in offered.devices]
-    consumed = (found for offered in slices for device in offered.devices for found in device.consumes_counters or ())
+    consumed = (found for offered in whole for device in offered.devices for found in device.consumes_counters or ())
     return len(set(names)) < len(names) or any(
         found.counter_set not in counters or not found.counters.keys() <= counters[found.counter_set].counters.keys()
         for found in consumed

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 from fairlead.api.devices import CLASS_RESOURCE_PREFIX, DeviceClass, PoolId, ResourceSlice
-from fairlead.scheduler.devices.pools import Offered, Pool
+from fairlead.api.scheduling import Node
+from fairlead.scheduler.devices.pools import Offered, Pool, is_seen
 from fairlead.scheduler.requirements import DeviceAmount
 
 #: What an answer about a node rests on: what all nodes may reach, and what that node alone can.
@@ -22,7 +23,8 @@ class DeviceOffers:
         #: The class that stands for an extended resource.
         self._class_of: dict[str, str] = {}
         self._slices: dict[PoolId, dict[str, Offered]] = {}
-        self._pools: dict[PoolId, Pool] = {}  # as far as anybody has asked
+        #: As far as anybody has asked: by the slices that a node sees, of all that there are.
+        self._pools: dict[PoolId, dict[tuple[int, ...], Pool | None]] = {}
         #: How many slices of a pool are for one node alone, by the node; and for others.
         self._of_node: dict[str, Counter[PoolId]] = {}
         self._shared: Counter[PoolId] = Counter()
@@ -87,15 +89,21 @@ class DeviceOffers:
         """Whether there are devices that more than one node may reach, by its labels perhaps."""
         return bool(self._shared)
 
-    def pools_of(self, node: str) -> list[Pool]:
-        """The pools of which the node may reach devices: first those whose devices need no preparation."""
-        ids = self._of_node.get(node, Counter[PoolId]()).keys() | self._shared.keys()
-        return sorted((self._pool(id_) for id_ in ids), key=lambda pool: (pool.has_conditions, pool.id))
+    def pools_of(self, node: Node) -> list[Pool]:
+        """The pools that have something for the node: first those whose devices need no preparation."""
+        ids = self._of_node.get(node.metadata.name, Counter[PoolId]()).keys() | self._shared.keys()
+        pools = [pool for id_ in ids if (pool := self._pool(id_, node)) is not None]
+        return sorted(pools, key=lambda pool: (pool.has_conditions, pool.id))
 
-    def _pool(self, id_: PoolId) -> Pool:
-        if (pool := self._pools.get(id_)) is None:
-            pool = self._pools[id_] = Pool.newest(id_, list(self._slices[id_].values()))
-        return pool
+    def _pool(self, id_: PoolId, node: Node) -> Pool | None:
+        every = list(self._slices[id_].values())
+        seen = tuple(number for number, offered in enumerate(every) if is_seen(offered.slice.spec, node))
+        if not seen:
+            return None
+        known = self._pools.setdefault(id_, {})
+        if seen not in known:
+            known[seen] = Pool.of(id_, [every[number] for number in seen], every)
+        return known[seen]
 
     def stamp(self, node: str) -> Stamp:
         """It moves when an answer about the devices of the node may become another."""

@@ -194,7 +194,7 @@ class DynamicResources(Plugin):
     ) -> tuple[list[ClaimDevices] | None, str]:
         """Devices of the node for the claims, or why there are none."""
         offers = snapshot.device_offers
-        pools = offers.pools_of(node.metadata.name)
+        pools = offers.pools_of(node)
         try:
             effort.check()
             allocator = Allocator(node, pools, snapshot.device_claims.taken, offers.classes, self._selectors, effort)
