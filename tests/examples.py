@@ -12,7 +12,7 @@ from typing import Any
 import hypothesis
 import pytest
 
-USUAL = 60
+USUAL = 40
 
 
 def examples(usual: int) -> int:

@@ -12,7 +12,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from grpclib.const import Cardinality, Handler
+from grpclib.const import Cardinality, Handler, Status
+from grpclib.exceptions import GRPCError
 from grpclib.server import Server
 
 from fairlead.agent.devices.messages import (
@@ -48,7 +49,7 @@ def short() -> Iterator[Path]:
         yield Path(found)
 
 
-class _ServerCodec(Codec):
+class ServerCodec(Codec):
     def decode(self, data: bytes, message_type: Any) -> Any:
         return protobuf.decode(data, message_type)
 
@@ -65,6 +66,10 @@ class Driver:
     name: str = NAME
     versions: Sequence[str] = (V1, V1BETA1)
     kind: str = "DRAPlugin"
+    #: So many times it fails when it is told that it is registered.
+    mishears: int = 0
+    #: Where it says it listens; where it does, if it says nothing.
+    endpoint: str = ""
     asked: list[str] = field(default_factory=list)
     told: list[RegistrationStatus] = field(default_factory=list)
     #: By name of the claim.
@@ -91,24 +96,28 @@ class Driver:
 
     def __mapping__(self) -> dict[str, Handler]:
         found = {
-            GET_INFO.path: _handler(self._get_info, GET_INFO),
-            NOTIFY.path: _handler(self._notify, NOTIFY),
+            GET_INFO.path: handler(self._get_info, GET_INFO),
+            NOTIFY.path: handler(self._notify, NOTIFY),
         }
         for version in self.versions:
             if version in SERVICES:
-                found[prepare(version).path] = _handler(self._prepare, prepare(version))
-                found[unprepare(version).path] = _handler(self._unprepare, unprepare(version))
+                found[prepare(version).path] = handler(self._prepare, prepare(version))
+                found[unprepare(version).path] = handler(self._unprepare, unprepare(version))
         return found
 
     async def _get_info(self, stream: Any) -> None:
         await stream.recv_message()
-        endpoint, versions = str(self.socket), list(self.versions)
+        endpoint, versions = self.endpoint or str(self.socket), list(self.versions)
         await stream.send_message(
             PluginInfo(type=self.kind, name=self.name, endpoint=endpoint, supported_versions=versions)
         )
 
     async def _notify(self, stream: Any) -> None:
-        self.told.append(await stream.recv_message())
+        told = await stream.recv_message()
+        if self.mishears:
+            self.mishears -= 1
+            raise GRPCError(Status.UNAVAILABLE, "say that again")
+        self.told.append(told)
         await stream.send_message(Nothing())
 
     async def _prepare(self, stream: Any) -> None:
@@ -141,7 +150,7 @@ class Driver:
         )
 
 
-def _handler(serve: Callable[[Any], Awaitable[None]], method: Method[Any, Any]) -> Handler:
+def handler(serve: Callable[[Any], Awaitable[None]], method: Method[Any, Any]) -> Handler:
     return Handler(serve, Cardinality.UNARY_UNARY, method.asked, method.answer)
 
 
@@ -153,7 +162,7 @@ async def serving(driver: Driver, *, is_killed: bool = False) -> AsyncIterator[D
         for path in (driver.socket, driver.registration):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.unlink(missing_ok=True)
-            server = Server([driver], codec=_ServerCodec())
+            server = Server([driver], codec=ServerCodec())
             await server.start(path=str(path))
             servers.append(server)
         yield driver

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from fairlead.agent.csi.drivers import CsiDrivers
 from fairlead.agent.devices.claims import STATE, DeviceClaims
 from fairlead.agent.devices.drivers import Drivers
 from fairlead.agent.devices.sockets import PluginSockets
@@ -78,7 +79,7 @@ async def world(root: Path, wipe_seconds: float = 30.0, server: Server | None = 
         await server.open(["ServiceAccount"])
     api = server.registry.as_user(node_user(NODE))
     drivers = Drivers(api, NODE, wipe_seconds)
-    tasks = [asyncio.create_task(each.run()) for each in (drivers, PluginSockets(root, drivers))]
+    tasks = [asyncio.create_task(each.run()) for each in (drivers, PluginSockets(root, drivers, CsiDrivers(api, NODE)))]
     try:
         yield World(server, root, DeviceClaims(root, api, drivers))
     finally:
@@ -179,16 +180,21 @@ async def test_a_slow_driver_holds_up_those_of_its_claims_alone(short: Path) -> 
 
 
 @in_loop
-async def test_who_cannot_be_a_driver_here_is_told_why(short: Path) -> None:
-    async with world(short):
-        async with serving(Driver(short, kind="CSIPlugin")) as strange:
+async def test_who_cannot_be_a_driver_here_is_told_why_and_harms_nobody(short: Path) -> None:
+    async with world(short) as here:
+        async with serving(Driver(short, kind="DevicePlugin")) as strange:
             await until(lambda: bool(strange.told))
-            where = f"no handler registered for plugin type: CSIPlugin at socket {strange.registration}"
+            where = f"no handler registered for plugin type: DevicePlugin at socket {strange.registration}"
             assert strange.told[0].error == f"RegisterPlugin error -- {where}"
         async with serving(Driver(short, versions=("v7.DRAPlugin",))) as strange:
             await until(lambda: bool(strange.told))
             assert not strange.told[0].plugin_registered
             assert 'supported by the plugin (["v7.DRAPlugin"])' in strange.told[0].error
+        async with serving(Driver(short, endpoint="dra.sock")) as strange:
+            await until(lambda: bool(strange.told))
+            assert "endpoint dra.sock is no absolute path" in strange.told[0].error
+        async with with_driver(here, Driver(short, mishears=1)):
+            assert (await here.claims.prepare(await here.pod("p", "c"))) == ""
 
 
 @in_loop

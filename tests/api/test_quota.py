@@ -28,6 +28,7 @@ amounts = st.dictionaries(
         ("hugepages-2Mi", "pods"),
         ("requests.hugepages-2Mi", "pods"),
         ("requests.example.com/gpu", "pods"),
+        ("requests.deviceclass.resource.kubernetes.io/gpu", "pods"),
         ("limits.example.com/gpu", ""),
         ("requests.kubernetes.io/x", ""),
         ("count/pods", "pods"),
@@ -117,4 +118,49 @@ def test_a_resource_claim_counts_for_the_most_devices_of_each_class_that_it_may_
         "count/resourceclaims.resource.k8s.io": "1",
         "gpu.deviceclass.resource.k8s.io/devices": "7",
         "fpga.deviceclass.resource.k8s.io/devices": "32",
+        "requests.deviceclass.resource.kubernetes.io/gpu": "7",
+        "requests.deviceclass.resource.kubernetes.io/fpga": "32",
+    }
+
+
+IMPLICIT = "deviceclass.resource.kubernetes.io/gpu"
+
+
+@pytest.mark.parametrize(
+    ("devices", "asked", "told", "counted"),
+    [
+        (1, {IMPLICIT: "1"}, "c", {"requests.example.com/gpu": "1"}),
+        (1, {"example.com/gpu": "1"}, "c", {f"requests.{IMPLICIT}": "1"}),
+        (
+            2,
+            {"example.com/gpu": "1", IMPLICIT: "1"},
+            "c",
+            {"requests.example.com/gpu": "1", f"requests.{IMPLICIT}": "1"},
+        ),
+        (1, {"example.com/gpu": "1"}, None, {f"requests.{IMPLICIT}": "1"}),
+        (1, {"example.com/gpu": "1"}, "other", {"requests.example.com/gpu": "1", f"requests.{IMPLICIT}": "1"}),
+    ],
+)
+def test_what_a_pod_counts_for_its_claim_of_extended_resources_does_not(
+    devices: int, asked: Obj, told: str | None, counted: Obj
+) -> None:
+    """As upstream's TestResourceClaimEvaluatorUsage has it; pods count for the name by which they ask."""
+    pod: Obj = {"metadata": {"uid": "u"}, "spec": {"containers": [{"name": "c", "resources": {"requests": asked}}]}}
+    if told is not None:
+        pod["status"] = {"extendedResourceClaimStatus": {"resourceClaimName": told}}
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u", "controller": True}
+    meta = {
+        "name": "c",
+        "annotations": {"resource.kubernetes.io/extended-resource-claim": "true"},
+        "ownerReferences": [owner],
+    }
+    exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": devices}
+    claim = {"metadata": meta, "spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}}
+    facts = quota.DeviceFacts({"gpu": "example.com/gpu"}.__getitem__, {"p": pod}.get)
+    found = quota.texts(quota.usage("resourceclaims.resource.k8s.io", claim, NOW, facts))
+    assert {name: count for name, count in found.items() if name.startswith("requests.")} == counted
+    assert found["gpu.deviceclass.resource.k8s.io/devices"] == str(devices)
+    of_pod = quota.texts(quota.usage("pods", pod, NOW))
+    assert {name: count for name, count in of_pod.items() if name != "pods" and not name.startswith("count/")} == {
+        f"requests.{name}": count for name, count in asked.items()
     }

@@ -15,6 +15,7 @@ from fairlead.arbitrator.gates import start_allowed
 from fairlead.arbitrator.grant_table import FORGOTTEN_SECONDS, GrantTable
 from fairlead.arbitrator.outcomes import Division, ShareOutcome
 from fairlead.runtime.loops import run_virtual
+from tests.work import calls
 
 REFUSED = "Allocation a: not enough requests.cpu is granted to this namespace now"
 
@@ -69,11 +70,28 @@ def test_who_is_seen_on_a_node_stays(heard: Callable[[Accounting], None]) -> Non
         await asyncio.sleep(FORGOTTEN_SECONDS)
         grants.expire()
         kind = grants.accounting.vector(pod("one"))
-        assert grants.accounting.account("a") == NamespaceAccount({kind: 1}, {kind: 1})
+        account = grants.accounting.account("a")
+        assert (account.asked, account.held) == ({kind: 1}, {kind: 1})
         grants.accounting.pod_event(pod("one", nodeName="node-1"), None)
         assert grants.accounting.account("a") == NamespaceAccount()
 
     run_virtual(play())
+
+
+def test_one_of_many_sizes_is_judged_without_looking_at_the_others() -> None:
+    """Each attempt of each pod asks; what a namespace holds had been added up each time."""
+
+    def refusal(size: int) -> None:
+        grants = grant_table(0)
+        for number in range(size):
+            grants.accounting.pod_event(None, pod(f"p{number}", nodeName="n", overhead={"cpu": f"{number + 1}m"}))
+        asked = pod("one")
+        works.append(calls(lambda: grants.refusal(asked)))
+
+    works: list[int] = []
+    refusal(5)
+    refusal(100)
+    assert works[0] == works[1]
 
 
 def test_who_is_refused_from_afar_is_remembered_until_it_may_start() -> None:

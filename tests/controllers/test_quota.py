@@ -160,6 +160,24 @@ async def test_a_claim_is_recounted_when_its_size_or_its_attributes_change(clust
     assert await used(cluster) == {"requests.storage": "0"}
 
 
+@played(run, ResourceQuotas)
+async def test_devices_are_recounted_when_their_class_gets_another_name(cluster: Cluster) -> None:
+    asked = {"name": "r", "exactly": {"deviceClassName": "gpu", "count": 2}}
+    claim = {"metadata": {"name": "c"}, "spec": {"devices": {"requests": [asked]}}}
+    await cluster.create(builtin.DEVICE_CLASSES, {"metadata": {"name": "gpu"}})
+    await cluster.create(builtin.RESOURCE_CLAIMS, claim)
+    resources = {"limits": {"example.com/gpu": "1"}}
+    container = {"name": "c", "image": "i", "resources": resources}
+    await cluster.create(builtin.PODS, {"metadata": {"name": "p"}, "spec": {"containers": [container]}})
+    devices = "gpu.deviceclass.resource.k8s.io/devices"
+    await quota(cluster, hard={"requests.example.com/gpu": "9", devices: "9"})
+    assert await used(cluster) == {"requests.example.com/gpu": "1", devices: "2"}
+    patch = {"spec": {"extendedResourceName": "example.com/gpu"}}
+    await cluster.patch(builtin.DEVICE_CLASSES, "gpu", patch)
+    await asyncio.sleep(1)
+    assert await used(cluster) == {"requests.example.com/gpu": "3", devices: "2"}
+
+
 def test_a_recount_of_thousands_of_objects_or_names_gives_way() -> None:
     pods = [encoded(pod(f"p{number}")) for number in range(3 * TURN_OBJECTS)]
     names = {f"requests.example.com/r{number}": "1" for number in range(2 * TURN_OBJECTS)}
@@ -169,7 +187,7 @@ def test_a_recount_of_thousands_of_objects_or_names_gives_way() -> None:
     ways, outcome = 0, None
     while not isinstance(action := actions.send(outcome), Patch):
         ways += isinstance(action, GiveWay)
-        outcome = pods if isinstance(action, ListAll) else None
+        outcome = pods if isinstance(action, ListAll) and action.kind.resource == builtin.PODS else []
     assert action.patch["status"]["used"]["requests.cpu"] == "150"
     assert ways == 4
 

@@ -341,8 +341,8 @@ def test_a_node_sees_its_slices_of_a_pool() -> None:
     assert names(allocated([of_n1, newer], claim_obj("a", asked(count=0)))) == [["gpu-0"]]
     half = slice_obj("pool", "gpu-0", node="n1", called="one", of=2)
     assert allocated([half, newer], claim_obj("a", asked(count=0))) is None  # replaced
-    elsewhere = {"nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "no", "operator": "Exists"}]}]}}
-    broken = slice_obj("other", "x", "x", of=2, **elsewhere)
+    elsewhere = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "no", "operator": "Exists"}]}]}
+    broken = slice_obj("other", "x", "x", of=2, nodeSelector=elsewhere)
     assert names(allocated([of_n1, broken], claim_obj("a", asked(count=0)))) == [["gpu-0"]]
 
 

@@ -342,6 +342,24 @@ def test_devices_are_counted_by_class() -> None:
     )
 
 
+def test_devices_are_counted_by_the_extended_resource_that_their_class_stands_for() -> None:
+    there = world(quota({"requests.example.com/gpu": "4"}))
+    device_class = {"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}}
+    there.put("deviceclasses.resource.k8s.io", device_class)
+    claims = Resource("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim")
+
+    def claim(name: str) -> Obj:
+        asked = {"deviceClassName": name, "allocationMode": "ExactCount", "count": 3}
+        spec = {"devices": {"requests": [{"name": "r", "exactly": asked}]}}
+        return {"metadata": {"name": "c", "namespace": "ns"}, "spec": spec}
+
+    charge(there, creation(claim("gpu"), claims))
+    charge(there, creation(claim("other"), claims))
+    assert used(there) == {"requests.example.com/gpu": "3"}
+    asking = pod(containers=[container(requests={"example.com/gpu": "2"}, limits={"example.com/gpu": "2"})])
+    assert "requested: requests.example.com/gpu=2, used: requests.example.com/gpu=3" in refusal(there, creation(asking))
+
+
 def test_any_kind_can_be_counted() -> None:
     there = world(quota({"configmaps": "1", "count/configmaps": "1", "count/deployments.apps": "0"}))
     named = {"metadata": {"name": "x", "namespace": "ns"}}

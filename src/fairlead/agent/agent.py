@@ -25,6 +25,8 @@ from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.cgroups.probes import least_oom_score_adj
 from fairlead.agent.cgroups.usage import CgroupUsage, usage_of
 from fairlead.agent.claims import claim
+from fairlead.agent.csi.drivers import CsiDrivers
+from fairlead.agent.csi.volumes import CsiVolumes
 from fairlead.agent.devices.claims import DeviceClaims
 from fairlead.agent.devices.drivers import Drivers
 from fairlead.agent.devices.sockets import PluginSockets
@@ -180,7 +182,8 @@ class NodeAgent:
         self._recorder = EventRecorder(api, "kubelet", host=identity.name)
         self._provisioner = LocalPathProvisioner(storage, identity.name, identity.hostname, root) if storage else None
         self._network, self._root = networking(config), root
-        self._drivers = Drivers(api, identity.name)
+        self._drivers, self._csi_drivers = Drivers(api, identity.name), CsiDrivers(api, identity.name)
+        self._sockets = PluginSockets(root, self._drivers, self._csi_drivers)
         self._network_failure = self._adopting_failure = ""
         self._least_oom_score_adj = least
         self._keepers = keepers
@@ -204,6 +207,16 @@ class NodeAgent:
         await asyncio.to_thread(self._enforce)
         config = self._configured.configuration
         nodes = Informer(self._api, NODES, Node, fields=f"metadata.name={self._identity.name}")
+        csi = CsiVolumes(
+            self._root,
+            self._root / POD_FOLDERS,
+            self._api,
+            self._identity.name,
+            self._csi_drivers,
+            lambda: nodes.get(self._identity.name),
+            lambda: node.look_again(),
+        )
+        nodes.subscribe(lambda old, new: csi.node_changed())
         node = NodeObject(
             self._api,
             self._recorder,
@@ -217,10 +230,11 @@ class NodeAgent:
             declared_features(self._configured),
             self._images.listed,
             config.node_status_max_images,
+            lambda: csi.in_use,
         )
         services = Informer(self._api, SERVICES, Service)
         pods = Informer(self._api, PODS, Pod, fields=f"spec.nodeName={self._identity.name}")
-        place = self._place(services)
+        place = self._place(services, csi)
         statics = self._static_pods()
         worker = PodWorker(
             place,
@@ -262,7 +276,7 @@ class NodeAgent:
                 group.create_task(images.run(rare), name="unused images")
                 await known
                 group.create_task(self._drivers.run(), name="drivers")
-                group.create_task(PluginSockets(self._root, self._drivers).run(), name="plugins")
+                group.create_task(self._sockets.run(), name="plugins")
                 if self._serving is not None:
                     shown = whole_document(self._configured.configuration)
                     streams = RealPodStreams(worker, place, shown, self._measured, evictions.counts)
@@ -275,6 +289,7 @@ class NodeAgent:
                 group.create_task(mirrors.run(pods), name="mirrors of static pods")
         finally:
             await worker.close()
+            self._csi_drivers.close()
             self._runtime.close()
 
     async def _adopt(self) -> bool:
@@ -371,7 +386,7 @@ class NodeAgent:
         watched = {Signal.MEMORY: self._within, Signal.ALLOCATABLE_MEMORY: self._kubepods}
         return MemoryNotices(self._cgroups, watched, settings.thresholds if is_told else ())
 
-    def _place(self, services: Iterable[Service]) -> Place:
+    def _place(self, services: Iterable[Service], csi: CsiVolumes) -> Place:
         config = self._configured.configuration
         return Place(
             node_name=self._identity.name,
@@ -383,7 +398,7 @@ class NodeAgent:
             network=self._network,
             cgroups=self._cgroups,
             sources=Sources(self._api),
-            claims=Claims(self._api, self._identity.name),
+            claims=Claims(self._api, self._identity.name, csi),
             devices=DeviceClaims(self._root, self._api, self._drivers),
             services=lambda: with_api_server_at(services, self._api_server) if self._api_server else services,
             users=UserRanges(self._root / POD_FOLDERS, config.max_pods, ids_per_pod(config)),

@@ -78,12 +78,15 @@ class NodeObject:
         features: Sequence[str] = (),
         images: Callable[[], Sequence[ListedImage]] = tuple,
         most_images: int = -1,
+        volumes_in_use: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         """`registered`: how the node was last seen; `port`: where it answers as a kubelet does, 0: nowhere; `features`:
-        those that it declares; `images`: those that are here, of which it tells of so many (all, if negative).
+        those that it declares; `images`: those that are here, of which it tells of so many (all, if negative);
+        `volumes_in_use`: of those that are attached to it.
         """
         self._list_images, self._most_images = images, most_images
         self._images: list[Obj] = []
+        self._volumes_in_use, self._in_use = volumes_in_use, list[str]()
         self._api, self._recorder, self._identity, self._health = api, recorder, identity, health
         self._capacity = {name: str(amount) for name, amount in capacity.items()}
         self._allocatable = {name: str(amount) for name, amount in allocatable.items()}
@@ -116,7 +119,7 @@ class NodeObject:
 
     async def run(self, update_seconds: float, report_seconds: float) -> None:
         """Write the status whenever it has changed, and now and then when it has not. Until cancelled."""
-        reported_at, shown = monotonic(), self._news(self._conditions, self._allocatable, self._images)
+        reported_at, shown = monotonic(), self._news(self._conditions, self._allocatable, self._images, self._in_use)
         while True:
             try:
                 async with asyncio.timeout(update_seconds):
@@ -125,10 +128,10 @@ class NodeObject:
                 pass
             self._look.clear()
             if self._take_conditions():
-                shown = self._news(self._conditions, self._allocatable, self._images)
+                shown = self._news(self._conditions, self._allocatable, self._images, self._in_use)
             await self._look_at_images()
             status = self._status(self._health())
-            news = self._news(status["conditions"], status["allocatable"], status["images"])
+            news = self._news(status["conditions"], status["allocatable"], status["images"], status["volumesInUse"])
             if news == shown and monotonic() - reported_at < report_seconds:
                 continue
             try:
@@ -222,6 +225,7 @@ class NodeObject:
         }
 
     def _status(self, health: NodeHealth) -> Obj:
+        self._in_use = list(self._volumes_in_use())
         found = node_conditions(self._conditions, health, timestamp())
         self._conditions = found.conditions
         self.tell(*(NodeEvent(NORMAL, reason, self._told(reason)) for reason in found.events))
@@ -235,6 +239,7 @@ class NodeObject:
             ],
             "images": self._images,
             "declaredFeatures": self._features,
+            "volumesInUse": self._in_use,
             **self._of_runtime(),
             **({"daemonEndpoints": {"kubeletEndpoint": {"Port": self._port}}} if self._port else {}),
         }
@@ -255,11 +260,11 @@ class NodeObject:
         return extended_changes(node.status.capacity, node.status.allocatable) if node is not None else {}
 
     def _news(
-        self, conditions: Sequence[Obj], allocatable: Obj, images: Sequence[Obj]
-    ) -> tuple[Obj, Obj, Sequence[Obj], list[tuple[str, str, str, str]]]:
+        self, conditions: Sequence[Obj], allocatable: Obj, images: Sequence[Obj], in_use: Sequence[str]
+    ) -> tuple[Obj, Obj, Sequence[Obj], Sequence[str], list[tuple[str, str, str, str]]]:
         """What of a status is worth to be written at once: not the time of the heartbeat."""
         shown = [(each["type"], each["status"], each["reason"], each["message"]) for each in conditions]
-        return self._of_runtime(), allocatable, images, shown
+        return self._of_runtime(), allocatable, images, in_use, shown
 
     def _told(self, reason: str) -> str:
         return f"Node {self._identity.name} status is now: {reason}"

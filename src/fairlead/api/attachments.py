@@ -70,6 +70,8 @@ class VolumeAttachment(Object):
 
 class CSIDriverSpec(View):
     attach_required: bool | None = None
+    pod_info_on_mount: bool | None = None
+    fs_group_policy: str = ""
     storage_capacity: bool | None = None
 
 

@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping
 from datetime import datetime
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
+from fairlead.api.devices import CLASS_RESOURCE_PREFIX, EXTENDED_RESOURCE_CLAIM
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.podresources import (
     Amounts,
@@ -33,6 +34,7 @@ T = TypeVar("T")
 
 _ONE: Final = Quantity.of_units(1)
 _STORAGE_CLASS: Final = ".storageclass.storage.k8s.io/"
+_REQUESTS: Final = "requests."
 _DEVICES: Final = ".deviceclass.resource.k8s.io/devices"
 #: So many devices a claim gets at most, and may get where it asks for all that there are.
 _MOST_DEVICES: Final = 32
@@ -84,20 +86,46 @@ def counted_on(name: str) -> str:
         return CLAIMS
     if name.endswith(_DEVICES):
         return DEVICE_CLAIMS
-    is_extended = name.startswith("requests.") and not is_native(name)
-    return PODS if is_extended or is_hugepages(name.removeprefix("requests.")) else ""
+    asked = name.removeprefix(_REQUESTS)
+    return PODS if is_hugepages(asked) or (asked != name and _may_be_devices(asked)) else ""
+
+
+def _may_be_devices(name: str) -> bool:
+    """Whether pods ask by that name for extended resources, for which a class of devices may stand."""
+    return not is_native(name) or name.startswith(CLASS_RESOURCE_PREFIX)
+
+
+@bounded_cache(maxsize=1024)
+def counted_kinds(name: str) -> tuple[str, ...]:
+    """The same of those that are counted on several kinds, too: extended resources are claimed as devices as well."""
+    on, asked = counted_on(name), name.removeprefix(_REQUESTS)
+    if on == PODS and asked != name and _may_be_devices(asked):
+        return PODS, DEVICE_CLAIMS
+    return (on,) if on else ()
 
 
 def counted(resource: str, names: Iterable[str]) -> list[str]:
     """Those of a quota's names which are counted on this kind, sorted."""
-    return sorted(name for name in names if counted_on(name) == resource)
+    return sorted(name for name in names if resource in counted_kinds(name))
 
 
 # -- usage
 
 
-def usage(resource: str, obj: Obj, now: float) -> Amounts:
-    """What the object counts for, by the names of a quota. `now` (seconds since 1970) ends overdue pods."""
+class DeviceFacts(NamedTuple):
+    """What it takes besides to count a claim of devices."""
+
+    #: The extended resource for which a class of that name stands, "" if for none.
+    extended_name: Callable[[str], str] = lambda class_: ""
+    #: A pod of the claim's namespace.
+    pod: Callable[[str], Obj | None] = lambda name: None
+
+
+def usage(resource: str, obj: Obj, now: float, facts: DeviceFacts | None = None) -> Amounts:
+    """What the object counts for, by the names of a quota. `now` (seconds since 1970) ends overdue pods.
+
+    Without `facts` a claim of devices counts as one whose classes have no other names.
+    """
     count = {f"count/{resource}": _ONE}
     if resource == PODS:
         return count | _pod_usage(obj, now)
@@ -106,7 +134,7 @@ def usage(resource: str, obj: Obj, now: float) -> Amounts:
     if resource == CLAIMS:
         return count | _claim_usage(obj)
     if resource == DEVICE_CLAIMS:
-        return count | _device_usage(obj)
+        return count | _device_usage(obj, facts or DeviceFacts())
     return count | {resource: _ONE} if resource in _COUNTED_ON else count
 
 
@@ -139,7 +167,7 @@ def _names_of_request(name: str) -> tuple[str, ...]:
     prefixed = f"requests.{name}"
     if name in _COMPUTE or is_hugepages(name):
         return (name, prefixed)
-    return () if is_native(name) or name.startswith("requests.") else (prefixed,)
+    return (prefixed,) if _may_be_devices(name) and not name.startswith(_REQUESTS) else ()
 
 
 def _service_usage(spec: Obj) -> Amounts:
@@ -165,8 +193,48 @@ def _claim_usage(claim: Obj) -> Amounts:
     return used
 
 
-def _device_usage(claim: Obj) -> Amounts:
-    """How many devices of each class the claim may get: of alternatives, the most of each class."""
+def _device_usage(claim: Obj, facts: DeviceFacts) -> Amounts:
+    """How many devices of each class the claim may get, by all names of the class.
+
+    What the pod counts for that asked for them as extended resources, its claim does not.
+    """
+    classes = _devices_by_class(claim)
+    used = {f"{name}{_DEVICES}": Quantity.of_units(count) for name, count in classes.items()}
+    of_pod = _asked_by_pod(claim, facts)
+    extended: Counter[str] = Counter()
+    for class_, count in classes.items():
+        extended[f"{_REQUESTS}{CLASS_RESOURCE_PREFIX}{class_}"] += count
+        if name := facts.extended_name(class_):
+            extended[f"{_REQUESTS}{name}"] += count
+    for name, count in extended.items():
+        left = Quantity.of_units(count) - of_pod.get(name, ZERO)
+        if left > ZERO:
+            used[name] = left
+    return used
+
+
+def is_of_extended_resources(claim: Obj) -> bool:
+    """Whether the scheduler has made the claim for a pod that asks for extended resources."""
+    return (metadata(claim).get("annotations") or {}).get(EXTENDED_RESOURCE_CLAIM) == "true"
+
+
+def _asked_by_pod(claim: Obj, facts: DeviceFacts) -> Amounts:
+    """What the pod counts for that this claim stands for."""
+    if not is_of_extended_resources(claim):
+        return {}
+    meta = metadata(claim)
+    owner: Obj = next((each for each in meta.get("ownerReferences") or () if each.get("controller")), {})
+    pod = facts.pod(owner.get("name", "")) if (owner.get("apiVersion"), owner.get("kind")) == ("v1", "Pod") else None
+    if pod is None or metadata(pod).get("uid") != owner.get("uid"):
+        return {}
+    named = ((pod.get("status") or {}).get("extendedResourceClaimStatus") or {}).get("resourceClaimName")
+    if named is not None and named != meta.get("name"):
+        return {}
+    return {f"{_REQUESTS}{name}": amount for name, amount in pod_requests(pod["spec"]).items()}
+
+
+def _devices_by_class(claim: Obj) -> Counter[str]:
+    """Of alternatives, the most of each class."""
     used: Counter[str] = Counter()
     for request in ((claim.get("spec") or {}).get("devices") or {}).get("requests") or ():
         if alternatives := request.get("firstAvailable"):
@@ -176,7 +244,7 @@ def _device_usage(claim: Obj) -> Amounts:
             used += most
         elif (asked := request.get("exactly")) is not None:
             used[asked.get("deviceClassName", "")] += _devices(asked)
-    return {f"{name}{_DEVICES}": Quantity.of_units(count) for name, count in used.items()}
+    return used
 
 
 def _devices(asked: Obj) -> int:

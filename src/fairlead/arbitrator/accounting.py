@@ -31,14 +31,28 @@ _ALWAYS_SHARED: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
 MOST_OTHERS: Final = 64
 
 
-class NamespaceAccount(msgspec.Struct):
-    """One namespace: by request vector, how many pods there are, how many hold a node, and how many of those are
-    leaving.
-    """
+class VectorCounts(dict[RequestVector, int]):
+    """How many pods there are of each request vector, and what they request together."""
 
-    asked: dict[RequestVector, int] = msgspec.field(default_factory=dict)
-    held: dict[RequestVector, int] = msgspec.field(default_factory=dict)
-    leaving: dict[RequestVector, int] = msgspec.field(default_factory=dict)
+    __slots__ = ("amounts",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: Kept up to date, for it is asked at each attempt of a pod: there may be thousands of vectors.
+        self.amounts: dict[str, int] = {}
+
+    def count(self, vector: RequestVector, sign: int) -> None:
+        _add(self, vector, sign)
+        for name, amount in vector:
+            _add(self.amounts, name, sign * amount)
+
+
+class NamespaceAccount(msgspec.Struct):
+    """One namespace: how many pods there are, how many hold a node, and how many of those are leaving."""
+
+    asked: VectorCounts = msgspec.field(default_factory=VectorCounts)
+    held: VectorCounts = msgspec.field(default_factory=VectorCounts)
+    leaving: VectorCounts = msgspec.field(default_factory=VectorCounts)
 
     def waiting(self) -> dict[RequestVector, int]:
         """How many pods of each vector have no node yet."""
@@ -76,7 +90,7 @@ class Accounting:
         self._unseen: set[str] = set()  # uids of assumed pods that no event has shown yet
         self._nodes: dict[str, Node] = {}
         self._offered: dict[str, dict[str, int]] = {}  # by the open nodes
-        self._held_on: dict[str, dict[RequestVector, int]] = {}  # by node
+        self._held_on: dict[str, VectorCounts] = {}  # by node
         self._selector: Mapping[str, str] = {}
 
     # --- pods -------------------------------------------------------------------------------------------------------
@@ -186,13 +200,13 @@ class Accounting:
     def _count(self, entry: _Entry, sign: int) -> None:
         account = self._accounts.setdefault(entry.namespace, NamespaceAccount())
         if not entry.is_leaving:
-            _add(account.asked, entry.vector, sign)
+            account.asked.count(entry.vector, sign)
         if entry.is_held:
-            _add(account.held, entry.vector, sign)
+            account.held.count(entry.vector, sign)
             if entry.is_leaving:
-                _add(account.leaving, entry.vector, sign)
-            held_on = self._held_on.setdefault(entry.node, {})
-            _add(held_on, entry.vector, sign)
+                account.leaving.count(entry.vector, sign)
+            held_on = self._held_on.setdefault(entry.node, VectorCounts())
+            held_on.count(entry.vector, sign)
             if not held_on:
                 del self._held_on[entry.node]
             if not entry.node or entry.node in self._offered:
@@ -235,7 +249,8 @@ class Accounting:
             for resource, amount in amounts.items():
                 self.capacity[resource] = self.capacity.get(resource, 0) + sign * amount
         if bool(offered) is not bool(known):
-            self._occupy(total_requests(self._held_on.get(name, {})), 1 if offered else -1)
+            held_on = self._held_on.get(name)
+            self._occupy(held_on.amounts if held_on is not None else {}, 1 if offered else -1)
         if offered:
             self._offered[name] = offered
         else:
@@ -256,15 +271,6 @@ def limited(pod: Pod) -> RequestVector:
 def _vector(amounts: Mapping[str, Quantity]) -> RequestVector:
     counted = ((name, amount.milli if name == "cpu" else amount.units) for name, amount in amounts.items())
     return tuple(sorted((name, amount) for name, amount in counted if amount > 0 and name not in _NOT_SHARED))
-
-
-def total_requests(counts: Mapping[RequestVector, int]) -> dict[str, int]:
-    """What so many pods of each vector request together."""
-    amounts: dict[str, int] = {}
-    for vector, count in counts.items():
-        for name, amount in vector:
-            amounts[name] = amounts.get(name, 0) + count * amount
-    return amounts
 
 
 def queue_order(pod: Pod) -> tuple[int, str, str]:

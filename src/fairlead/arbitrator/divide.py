@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from fairlead.arbitrator.accounting import Accounting, RequestVector, total_requests
+from fairlead.arbitrator.accounting import Accounting, RequestVector
 from fairlead.arbitrator.granting import Granting
 from fairlead.arbitrator.objects import Consumer, ConsumerGroup, PolicySpec, ShareSpec
 from fairlead.arbitrator.outcomes import Amounts, Division, ShareOutcome
@@ -62,7 +62,7 @@ class _Cycle:
         shares = {name: found[_NAMESPACE + name] for name in names}
         whole = {resource: _whole(resource, shares) for resource in sorted(inputs.capacity)}
         deserved = {name: {resource: whole[resource][name] for resource in whole} for name in names}
-        used = {name: inputs.counted(total_requests(self._accounting.account(name).held)) for name in names}
+        used = {name: inputs.counted(self._accounting.account(name).held.amounts) for name in names}
         granted = Granting(inputs, self._accounting, deserved, used, self._stuck).run()
         namespaces = {
             name: self._outcome(name, shares[name], deserved[name], granted[name], used[name]) for name in names
@@ -101,7 +101,7 @@ class _Cycle:
         asked = self._accounting.account(namespace).asked
         return Claim(
             _NAMESPACE + namespace,
-            total_requests(asked),
+            self._inputs.counted(asked.amounts),
             max(spec.weight, 0),
             self._inputs.reserved[namespace],
             self._inputs.hard[namespace],
@@ -109,16 +109,16 @@ class _Cycle:
             lends=spec.reserved_policy != "Hold",
             parts=()
             if self._is_apart
-            else [{name: count * amount for name, amount in vector} for vector, count in sorted(asked.items())],
+            else [self._inputs.needed(vector, count) for vector, count in sorted(asked.items())],
         )
 
     # --- outcomes ---------------------------------------------------------------------------------------------------
 
     def _outcome(self, name: str, share: Share, deserved: Amounts, granted: Amounts, used: Amounts) -> ShareOutcome:
         account = self._accounting.account(name)
-        leaving = total_requests(account.leaving)
+        leaving = account.leaving.amounts
         return ShareOutcome(
-            request=self._inputs.counted(total_requests(account.asked)),
+            request=self._inputs.counted(account.asked.amounts),
             deserved=deserved,
             used=used,
             staying={resource: amount - leaving.get(resource, 0) for resource, amount in used.items()},

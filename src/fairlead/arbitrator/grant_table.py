@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from fairlead.api.scheduling import Pod
-from fairlead.arbitrator.accounting import Accounting, total_requests
+from fairlead.arbitrator.accounting import Accounting
 from fairlead.arbitrator.amounts import REQUESTS
 from fairlead.arbitrator.outcomes import Division
 from fairlead.runtime import clock
@@ -56,7 +56,7 @@ class GrantTable:
         if outcome is None:
             return f"Allocation {namespace}: not looked at yet"
         granted = outcome.granted
-        held = total_requests(self.accounting.account(namespace).held)
+        held = self.accounting.account(namespace).held.amounts
         lacking = [name for name, amount in vector if name in granted and held.get(name, 0) + amount > granted[name]]
         if not lacking:
             return ""

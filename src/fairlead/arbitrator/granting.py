@@ -63,7 +63,7 @@ class Granting:
         waiting, stuck = list[tuple[Amounts, int]](), list[tuple[Amounts, int]]()
         for vector, count in account.waiting().items():
             without_node = min(without.get(vector, 0), count)
-            need = inputs.counted(dict(vector))
+            need = inputs.needed(vector)
             waiting.append((need, count - without_node))
             stuck.append((need, without_node))
         return ConsumerQueue(

@@ -56,6 +56,7 @@ from fairlead.client.events import Recorder
 from fairlead.client.informer import Informers
 from fairlead.golang.durations import non_negative_seconds
 from fairlead.runtime import clock
+from fairlead.runtime.turns import in_turns
 
 #: The policy that counts, of all that there may be.
 POLICY_NAME: Final = "default"
@@ -261,7 +262,7 @@ class Arbitrator:
         """Write what every namespace and group deserves, with the notices that are given now."""
         self._record_futile(found)
         fresh = self._give_notice(found, consumers)
-        for name, outcome in division.namespaces.items():
+        async for name, outcome in in_turns(division.namespaces.items()):
             notice, back_off = self._notices.get(name), self._trials.back_off(name)
             await self._publisher.publish(
                 AllocationReport(consumers[name], outcome, notice, found.blocked.get(name), back_off), policy.prefix
@@ -269,7 +270,7 @@ class Arbitrator:
             self._notices.published(name)
             if name in fresh:
                 self._announce(name, fresh[name])
-        for name, outcome in division.groups.items():
+        async for name, outcome in in_turns(division.groups.items()):
             await self._publisher.publish_group(name, outcome, policy.prefix)
         self._publisher.retain(division.namespaces, division.groups)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from fairlead.api.quantity import QuantityError
+from fairlead.arbitrator.accounting import RequestVector
 from fairlead.arbitrator.amounts import parse_amounts
 from fairlead.arbitrator.group_tree import GroupTree
 from fairlead.arbitrator.objects import Consumer, ConsumerGroup, PolicySpec
@@ -45,7 +46,12 @@ class PolicyInputs:
 
     def counted(self, amounts: Amounts) -> dict[str, int]:
         """The amounts of resources that are divided."""
-        return {name: amount for name, amount in amounts.items() if name in self.capacity}
+        fewer = amounts if len(amounts) < len(self.capacity) else self.capacity
+        return {name: amounts[name] for name in fewer if name in amounts and name in self.capacity}
+
+    def needed(self, vector: RequestVector, count: int = 1) -> dict[str, int]:
+        """The same of so many pods; a pod may ask for tens of thousands of resources that no node has."""
+        return {name: count * amount for name, amount in vector if name in self.capacity}
 
     def clamped(self, namespace: str) -> tuple[str, ...]:
         """The resources of which its quota allows less than its `hard` (S2-48)."""

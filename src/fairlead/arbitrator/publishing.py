@@ -13,7 +13,7 @@ from fairlead.api.meta import Object
 from fairlead.api.objects import Obj
 from fairlead.api.scheduling import Pod
 from fairlead.api.verbs import Api, PatchType
-from fairlead.arbitrator.accounting import Accounting, total_requests
+from fairlead.arbitrator.accounting import Accounting
 from fairlead.arbitrator.amounts import REQUESTS, format_amounts
 from fairlead.arbitrator.objects import (
     ALLOCATIONS,
@@ -226,7 +226,7 @@ class Publisher:
 
     def _reclaiming(self, namespace: str, report: AllocationReport) -> Mapping[str, int]:
         """What victims on notice and terminating pods hold."""
-        amounts = total_requests(self._accounting.account(namespace).leaving)
+        amounts = dict(self._accounting.account(namespace).leaving.amounts)
         for pod in report.notice.victims if report.notice else ():
             for name, amount in self._accounting.vector(pod):
                 amounts[name] = amounts.get(name, 0) + amount

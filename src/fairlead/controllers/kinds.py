@@ -11,7 +11,7 @@ from fairlead.api.budgets import PodDisruptionBudget
 from fairlead.api.certificates import CertificateSigningRequest
 from fairlead.api.claims import AttributesClass, PersistentVolume, PersistentVolumeClaim, StorageClass
 from fairlead.api.configmaps import ConfigMap
-from fairlead.api.devices import ResourceClaim, ResourceSlice
+from fairlead.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from fairlead.api.jobs import CronJob, Job
 from fairlead.api.meta import Object
 from fairlead.api.namespaces import Namespace
@@ -45,6 +45,7 @@ CRON_JOBS: Final = Kind(builtin.CRON_JOBS, CronJob)
 CSI_DRIVERS: Final = Kind(builtin.CSI_DRIVERS, CSIDriver)
 DAEMON_SETS: Final = Kind(builtin.DAEMON_SETS, DaemonSet)
 DEPLOYMENTS: Final = Kind(builtin.DEPLOYMENTS, Deployment)
+DEVICE_CLASSES: Final = Kind(builtin.DEVICE_CLASSES, DeviceClass)
 ENDPOINTS: Final = Kind(builtin.ENDPOINTS, Endpoints)
 ENDPOINT_SLICES: Final = Kind(builtin.ENDPOINT_SLICES, EndpointSlice)
 HORIZONTAL_POD_AUTOSCALERS: Final = Kind(builtin.HORIZONTAL_POD_AUTOSCALERS, HorizontalPodAutoscaler)

@@ -15,13 +15,14 @@ from typing import Any, Final
 import msgspec
 
 from fairlead.api.claims import PersistentVolumeClaim
+from fairlead.api.devices import DeviceClass
 from fairlead.api.encoded import Encoded
 from fairlead.api.meta import Object
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.podresources import Amounts
 from fairlead.api.pods import ContainerStatus, Pod
 from fairlead.api.quantity import ZERO, Quantity
-from fairlead.api.quota import counted_on, is_alive, limited, texts, usage
+from fairlead.api.quota import DeviceFacts, counted_kinds, is_alive, is_of_extended_resources, limited, texts, usage
 from fairlead.api.quota_scopes import (
     CLAIMS,
     DEVICE_CLAIMS,
@@ -76,6 +77,7 @@ class ResourceQuotas(Controller[ResourceQuota]):
             Watch(kinds.PODS, self._pod_changed, wakes_known=True),
             Watch(kinds.SERVICES, self._service_changed, wakes_known=True),
             Watch(kinds.CLAIMS, self._claim_changed, wakes_known=True),
+            Watch(kinds.DEVICE_CLASSES, self._class_changed, wakes_known=True),
         )
 
     def woken_by(self, world: World, resource: Resource, old: Object | None, new: Object | None) -> Iterable[str]:
@@ -101,9 +103,17 @@ class ResourceQuotas(Controller[ResourceQuota]):
         if old is not None and new is not None and _sizes_and_classes(old) != _sizes_and_classes(new):
             yield from self._recount(world, new.metadata.namespace, CLAIMS)
 
+    def _class_changed(self, world: World, old: DeviceClass | None, new: DeviceClass | None) -> Iterator[str]:
+        """What claims count for by the name of an extended resource depends on who has that name."""
+        if _extended_name(old) != _extended_name(new):
+            for quota in world.of(RESOURCE_QUOTAS):
+                if any(DEVICE_CLAIMS in counted_kinds(name) for name in quota.spec.hard):
+                    self._counts[quota.metadata.key] = _Count()
+                    yield quota.metadata.key
+
     def _recount(self, world: World, namespace: str, resource: str) -> Iterator[str]:
         for quota in world.within(RESOURCE_QUOTAS, namespace):
-            if any(counted_on(name) == resource for name in quota.spec.hard):
+            if any(resource in counted_kinds(name) for name in quota.spec.hard):
                 self._counts.setdefault(quota.metadata.key, _Count()).due = 0.0
                 yield quota.metadata.key
 
@@ -143,15 +153,20 @@ def _total(obj: ResourceQuota, count: _Count, world: World) -> Generator[Action,
     rows = {resource.qualified: resource for resource in deletable(world)}
     names_on: dict[str, list[str]] = {}
     for name in obj.spec.hard:
-        if (on := counted_on(name)) in rows:
-            names_on.setdefault(on, []).append(name)
+        for on in counted_kinds(name):
+            if on in rows:
+                names_on.setdefault(on, []).append(name)
     known = count.known if count.spec == obj.spec else {}
     count.spec, count.known = obj.spec, {}
     selectors = obj.spec.selectors
     turn_objects = max(1, TURN_OBJECTS // (1 + len(selectors) // _FEW_CONDITIONS))
     used: Amounts = {}
+    facts = DeviceFacts(
+        lambda name: _extended_name(world.get(kinds.DEVICE_CLASSES, name)),
+        lambda name: _pod(world.get(kinds.PODS, f"{obj.metadata.namespace}/{name}")),
+    )
     for resource, names in names_on.items():
-        used |= dict.fromkeys(names, ZERO)
+        used = dict.fromkeys(names, ZERO) | used
         items: list[Encoded] = yield ListAll(Kind(rows[resource], Object), obj.metadata.namespace)
         if resource in _MEASURED:
             wanted = frozenset(names)
@@ -160,7 +175,7 @@ def _total(obj: ResourceQuota, count: _Count, world: World) -> Generator[Action,
                     yield GiveWay()
                 amounts = known.get(item.raw)
                 if amounts is None:
-                    amounts = _measured(selectors, resource, wanted, item, count, world.now)
+                    amounts = _measured(selectors, resource, wanted, item, count, world.now, facts)
                 else:
                     count.known[item.raw] = amounts
                 for name, amount in amounts.items():
@@ -177,16 +192,35 @@ def _measured(
     item: Encoded,
     count: _Count,
     now: float,
+    facts: DeviceFacts,
 ) -> Amounts:
     obj = item.obj()
     amounts: Amounts = {}
     if in_scope(selectors, resource, obj):
-        amounts = limited(usage(resource, obj, now), names)
+        amounts = limited(usage(resource, obj, now, facts), names)
     if resource == PODS and is_alive(obj, now) and (ends_at := _ends_at(obj)) is not None:
         count.due = min(count.due, ends_at)  # and until then it is measured each time
-    else:
+    elif resource != DEVICE_CLAIMS or not is_of_extended_resources(obj):  # what its pod asks for counts, too
         count.known[item.raw] = amounts
     return amounts
+
+
+def _extended_name(found: DeviceClass | None) -> str:
+    return (found.spec.extended_resource_name or "") if found is not None else ""
+
+
+def _pod(found: Pod | None) -> Obj | None:
+    """As much of it as counts for a claim of its extended resources."""
+    if found is None:
+        return None
+    spec, status = found.spec, found.status
+    raws = {"containers": spec.raw_containers, "initContainers": spec.raw_init_containers}
+    told = status.raw_extended_resource_claim_status
+    return {
+        "metadata": {"uid": found.metadata.uid},
+        "spec": {name: msgspec.json.decode(raw) for name, raw in raws.items() if raw},
+        "status": {"extendedResourceClaimStatus": msgspec.json.decode(told)} if told else {},
+    }
 
 
 def _ends_at(pod: Obj) -> float | None:

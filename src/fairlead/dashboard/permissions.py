@@ -35,4 +35,9 @@ RULES: Final[tuple[Obj, ...]] = (
         "resources": ["csidrivers", "csinodes", "csistoragecapacities", "storageclasses", "volumeattachments"],
         "verbs": _READ,
     },
+    {
+        "apiGroups": ["resource.k8s.io"],
+        "resources": ["deviceclasses", "resourceclaims", "resourceslices"],
+        "verbs": _READ,
+    },
 )

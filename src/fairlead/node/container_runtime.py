@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 
 from fairlead.api.objects import Obj
 from fairlead.api.pods import Container, Pod
+from fairlead.node.containers import Stopping
 
 
 class Exit(NamedTuple):
@@ -124,19 +125,6 @@ class ContainerRuntime(Protocol):
         """
         ...
 
-    def stop(
-        self,
-        pod: Pod,
-        container: Container,
-        since: float,
-        grace: float,
-        *,
-        is_init: bool,
-        has_hook: bool = True,
-        turn: float = 0.0,
-    ) -> Exit:
-        """How the container ends that was told to stop then and is killed after `grace` seconds.
-
-        Without `has_hook` its `preStop` hook is left out. Before its `turn` it gets no signal, unless its time is over.
-        """
+    def stop(self, pod: Pod, container: Container, stopping: Stopping, *, is_init: bool) -> Exit:
+        """How the container ends that is stopped so."""
         ...

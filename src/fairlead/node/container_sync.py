@@ -232,7 +232,7 @@ class ContainerSync(msgspec.Struct):
         exit_ = self.runtime.exit_of(self.pod, container, started_at, is_init=is_init)
         if (stopping := record.stopping) is None or (exit_ is not None and exit_.at <= stopping.since):
             return exit_
-        return self.runtime.stop(self.pod, container, stopping.since, stopping.grace_seconds, is_init=is_init)
+        return self.runtime.stop(self.pod, container, stopping, is_init=is_init)
 
     def stop(self, container: Container, record: ContainerRecord, message: str, grace: float, *, is_init: bool) -> None:
         """Begin to stop a running container that is to start again."""

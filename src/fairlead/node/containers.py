@@ -88,10 +88,14 @@ _REMOVED_RUN: Final = TerminatedState(SIGKILLED, RESTARTING_ALL, message=_REMOVE
 
 
 class Stopping(msgspec.Struct, frozen=True):
-    """The node stops a container of a pod that goes on, to restart it."""
+    """A container was told to stop then, and is killed once the grace period is over."""
 
     since: float
     grace_seconds: float
+    #: Else its `preStop` hook is left out.
+    has_hook: bool = True
+    #: Before then it gets no signal, unless its time is over.
+    turn: float = 0.0
 
 
 class ContainerRecord(msgspec.Struct):

@@ -28,6 +28,7 @@ from fairlead.node.containers import (
     RESTARTING_ALL,
     ContainerRecord,
     RunningState,
+    Stopping,
     TerminatedState,
     WaitingState,
     record_from_status,
@@ -388,7 +389,8 @@ class PodRun:
             self._has_changed = True
         running = _running(containers)
         grace = pod.spec.termination_grace_period_seconds
-        if now < self._end(pod, running, self._lost_at, DEFAULT_GRACE_SECONDS if grace is None else grace, now):
+        stopping = Stopping(self._lost_at, DEFAULT_GRACE_SECONDS if grace is None else grace)
+        if now < self._end(pod, running, stopping, now):
             return False
         if running:
             self._has_changed = True
@@ -417,7 +419,7 @@ class PodRun:
     def _restart_all(self, containers: Containers, sync: ContainerSync, since: float) -> None:
         """Kill all but ephemeral containers, without their hooks, and a moment later let the pod run anew."""
         running = _running(containers, with_ephemeral=False)
-        ends_at = self._end(sync.pod, running, since, LEAST_STOP_SECONDS, sync.now, has_hook=False)
+        ends_at = self._end(sync.pod, running, Stopping(since, LEAST_STOP_SECONDS, has_hook=False), sync.now)
         if sync.now < ends_at:
             sync.wake(ends_at)
             return
@@ -493,17 +495,15 @@ class PodRun:
         if not self._is_stopping:
             self._is_stopping = True
             self._notes += _killing(running)
-        stop_at = self._end(pod, running, since, grace, now)
+        stop_at = self._end(pod, running, Stopping(since, grace), now)
         if now >= stop_at:
             _close(containers)
         return stop_at
 
-    def _end(
-        self, pod: Pod, running: Sequence[_Entry], since: float, grace: float, now: float, *, has_hook: bool = True
-    ) -> float:
+    def _end(self, pod: Pod, running: Sequence[_Entry], stopping: Stopping, now: float) -> float:
         """Stop these, and kill those that outlive the grace period; returns when all have ended."""
-        exits = self._exits(pod, running, since, grace, has_hook=has_hook)
-        stop_at = max((exit_.at for exit_ in exits), default=since)
+        exits = self._exits(pod, running, stopping)
+        stop_at = max((exit_.at for exit_ in exits), default=stopping.since)
         for (container, record, _), exit_ in zip(running, exits, strict=True):
             if math.isinf(exit_.at):
                 self._take_readiness(pod, container, record)
@@ -512,22 +512,21 @@ class PodRun:
                 record.end(exit_.code, exit_.at, exit_.reason, exit_.message)
         return stop_at
 
-    def _exits(
-        self, pod: Pod, running: Sequence[_Entry], since: float, grace: float, *, has_hook: bool = True
-    ) -> list[Exit]:
+    def _exits(self, pod: Pod, running: Sequence[_Entry], stopping: Stopping) -> list[Exit]:
         """How these end that are told to stop: sidecars in their turn, after the main containers and those after them.
 
         Where hooks are left out nobody waits. Source: pkg/kubelet/kuberuntime/kuberuntime_termination_order.go.
         """
         exits: dict[str, Exit] = {}
-        turn = since
+        turn = stopping.since
 
         def stop(container: Container, *, is_init: bool, turn: float = 0.0) -> Exit:
-            told = self._runtime.stop(pod, container, since, grace, is_init=is_init, has_hook=has_hook, turn=turn)
+            told = self._runtime.stop(pod, container, msgspec.structs.replace(stopping, turn=turn), is_init=is_init)
             exits[container.name] = told
             return told
 
-        sidecars = {container.name: container for container, _, _ in running if has_hook and is_sidecar(container)}
+        in_turn = running if stopping.has_hook else ()
+        sidecars = {container.name: container for container, _, _ in in_turn if is_sidecar(container)}
         main = {container.name for container in pod.spec.containers}
         for container, _, is_init in running:
             if container.name not in sidecars:
@@ -548,7 +547,7 @@ class PodRun:
     def _have_sidecars_ended(self, pod: Pod, containers: Containers, now: float) -> bool:
         """Stop what ran beside main containers that have ended; False while nobody can say when that ends."""
         running = _running(containers)
-        exits = self._exits(pod, running, now, math.inf)
+        exits = self._exits(pod, running, Stopping(now, math.inf))
         if any(math.isinf(exit_.at) for exit_ in exits):
             return False
         for (_, record, _), exit_ in zip(running, exits, strict=True):

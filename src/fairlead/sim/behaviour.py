@@ -19,7 +19,7 @@ import msgspec
 from fairlead.api.pods import Container, Pod
 from fairlead.golang.durations import non_negative_seconds
 from fairlead.node.container_runtime import Exit, Image, Probed, Start
-from fairlead.node.containers import SIGKILLED, SIGTERMED, container_id
+from fairlead.node.containers import SIGKILLED, SIGTERMED, Stopping, container_id
 from fairlead.node.grace_periods import LEAST_STOP_SECONDS
 from fairlead.node.restarts import runs_again
 from fairlead.node.start_requirements import not_found_at_registry
@@ -169,20 +169,11 @@ class SimulatedRuntime:
     def resize(self, pod: Pod, generation: int, but: Collection[str]) -> str | None:
         return ""
 
-    def stop(
-        self,
-        pod: Pod,
-        container: Container,
-        since: float,
-        grace: float,
-        *,
-        is_init: bool,
-        has_hook: bool = True,
-        turn: float = 0.0,
-    ) -> Exit:
+    def stop(self, pod: Pod, container: Container, stopping: Stopping, *, is_init: bool) -> Exit:
         behaviour = behaviour_of(pod, container, is_init=is_init)
-        if turn > since:
-            told_at = min(turn, since + grace)
+        since, grace = stopping.since, stopping.grace_seconds
+        if stopping.turn > since:
+            told_at = min(stopping.turn, since + grace)
             since, grace = told_at, max(since + grace - told_at, LEAST_STOP_SECONDS)
         if behaviour.stop > grace:
             return Exit(since + grace, SIGKILLED)

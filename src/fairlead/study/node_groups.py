@@ -34,6 +34,8 @@ _MOST_NODES: Final = 1000
 _NEVER: Final = "36500d"
 #: Labels that are each node's own.
 _OWN_LABELS: Final = frozenset({"kubernetes.io/hostname"})
+#: What annotations of Cluster API say that a pool has a word for, or no need of.
+_SAID: Final = frozenset({"cpu", "memory", "labels", "maxPods", "ephemeral-disk", "taints", "gpu-type", "gpu-count"})
 _SHAPED_BY: Final = frozenset({"cpu", "memory", "pods", "ephemeral-storage"})
 
 
@@ -46,11 +48,12 @@ class NodeGroups(msgspec.Struct):
 def node_groups(objects: Sequence[Obj]) -> NodeGroups:
     """The pools of a dump; its nodes are labelled as their members."""
     found, nodes = NodeGroups(), list(filter(is_node, objects))
+    slices = [obj for obj in objects if obj["kind"] == "ResourceSlice"]
     for obj in objects:
         if _is_karpenters(obj):
-            _karpenter(obj, nodes, found)
+            _karpenter(obj, nodes, slices, found)
         elif _is_cluster_apis(obj):
-            _cluster_api(obj, nodes, found)
+            _cluster_api(obj, nodes, slices, found)
     return found
 
 
@@ -70,15 +73,12 @@ def _is_cluster_apis(obj: Obj) -> bool:
     return obj["kind"] in _MACHINE_KINDS and str(obj.get("apiVersion", "")).startswith(_CLUSTER_API) and is_sized
 
 
-def _karpenter(pool: Obj, nodes: Sequence[Obj], found: NodeGroups) -> None:
+def _karpenter(pool: Obj, nodes: Sequence[Obj], slices: Sequence[Obj], found: NodeGroups) -> None:
     name, spec = str(metadata(pool).get("name", "")), _dict(pool, "spec")
     title, template = f"NodePool {name}", _dict(spec, "template")
     members = [node for node in nodes if _labels(node).get(_KARPENTER_LABEL) == name]
     if not members:
         found.notes.append(f"{title}: the dump has none of its nodes, so their size is not known; it is left out")
-        return
-    if _dict(template, "spec").get("taints"):
-        found.notes.append(f"{title}: taints could not be mapped; it is left out")
         return
     shape = _commonest(members)
     unmapped = sorted(spec.keys() & {"weight", "replicas"}) + sorted(_dict(spec, "disruption").keys() & {"budgets"})
@@ -98,12 +98,14 @@ def _karpenter(pool: Obj, nodes: Sequence[Obj], found: NodeGroups) -> None:
             "name": name,
             "max": _limit(_dict(spec, "limits"), shape, title, found),
             "labels": _common_labels(members) | _texts(_dict(template, "metadata", "labels")),
+            "taints": _taints(_dict(template, "spec").get("taints")),
+            "devices": _devices(members, slices),
             "scaleDownAfter": _NEVER if after == "Never" else str(after),
         },
     )
 
 
-def _cluster_api(group: Obj, nodes: Sequence[Obj], found: NodeGroups) -> None:
+def _cluster_api(group: Obj, nodes: Sequence[Obj], slices: Sequence[Obj], found: NodeGroups) -> None:
     name, annotations = str(metadata(group).get("name", "")), _texts(_dict(metadata(group), "annotations"))
     title = f"{group['kind']} {name}"
     sizes = [annotations.get(_SIZE.format(bound), "") for bound in ("min", "max")]
@@ -118,22 +120,24 @@ def _cluster_api(group: Obj, nodes: Sequence[Obj], found: NodeGroups) -> None:
     if len(shape) < 2:
         found.notes.append(f"{title}: neither its annotations nor nodes of it say how large they are; it is left out")
         return
-    if said.get("taints"):
-        found.notes.append(f"{title}: taints could not be mapped; it is left out")
-        return
-    if unmapped := sorted(said.keys() - {"cpu", "memory", "labels", "maxPods", "ephemeral-disk"}):
+    if (gpu := said.get("gpu-type")) and said.get("gpu-count"):
+        shape[gpu] = said["gpu-count"]
+    if unmapped := sorted(said.keys() - _SAID):
         found.notes.append(f"{title}: {', '.join(unmapped)} could not be mapped")
     labels = dict(pair.split("=", 1) for pair in said.get("labels", "").split(",") if "=" in pair)
     own = {"name": name, "min": int(sizes[0]), "max": int(sizes[1])}
-    _add(found, title, members, shape, {**own, "labels": _common_labels(members) | labels})
+    more = {"taints": _written_taints(said.get("taints", "")), "devices": _devices(members, slices)}
+    _add(found, title, members, shape, {**own, **more, "labels": _common_labels(members) | labels})
 
 
 def _add(found: NodeGroups, title: str, members: Sequence[Obj], shape: Mapping[str, str], pool: Obj) -> None:
-    if extended := sorted(shape.keys() - _SHAPED_BY):
-        found.notes.append(f"{title}: {', '.join(extended)} of its nodes could not be mapped; it is left out")
+    resources = {name: amount for name, amount in shape.items() if "/" in name}
+    if unknown := sorted(shape.keys() - resources.keys() - _SHAPED_BY):
+        found.notes.append(f"{title}: {', '.join(unknown)} of its nodes could not be mapped; it is left out")
         return
+    sizes = {"cpu": shape["cpu"], "memory": shape["memory"], "resources": resources}
     try:
-        step = step_of(Origin(title), "pool", {"cpu": shape["cpu"], "memory": shape["memory"], **pool})
+        step = step_of(Origin(title), "pool", sizes | pool)
     except (ChangeError, KeyError) as problem:
         found.notes.append(f"{title}: could not be mapped: {problem}")
         return
@@ -200,6 +204,34 @@ def _common_labels(members: Sequence[Obj]) -> dict[str, str]:
         for key, value in first.items()
         if key not in _OWN_LABELS and all(labels.get(key) == value for labels in others)
     }
+
+
+def _taints(listed: object) -> list[Obj]:
+    """Those that keep pods away for good."""
+    taints = [taint for taint in listed if isinstance(taint, dict)] if isinstance(listed, list) else []
+    return [_texts({key: taint.get(key) for key in ("key", "value", "effect")}) for taint in taints]
+
+
+def _written_taints(text: str) -> list[Obj]:
+    """`key=value:Effect,…`"""
+    found = []
+    for part in filter(None, text.split(",")):
+        rest, _, effect = part.partition(":")
+        key, _, value = rest.partition("=")
+        found.append({"key": key, "value": value, "effect": effect})
+    return found
+
+
+def _devices(members: Sequence[Obj], slices: Sequence[Obj]) -> list[Obj]:
+    """Those of the first of the nodes that has any, by driver."""
+    for node in members:
+        name, found = metadata(node).get("name"), dict[str, list[Any]]()
+        for spec in (_dict(obj, "spec") for obj in slices):
+            if spec.get("nodeName") == name and isinstance(devices := spec.get("devices"), list):
+                found.setdefault(str(spec.get("driver")), []).extend(devices)
+        if found:
+            return [{"driver": driver, "devices": devices} for driver, devices in found.items()]
+    return []
 
 
 def _labels(node: Obj) -> dict[str, str]:

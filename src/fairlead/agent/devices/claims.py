@@ -82,7 +82,11 @@ class DeviceClaims:
         while True:
             left = {pod for held in self._held.values() for pod in held.pods if not is_active(pod)}
             for uid in sorted(left):
-                if problem := await self.unprepare(uid):
+                try:
+                    problem = await self.unprepare(uid)
+                except OSError as error:  # the disk takes nothing
+                    problem = str(error)
+                if problem:
                     log.info("claims of pod %s cannot be given back yet: %s", uid, problem)
             await asyncio.sleep(_RECONCILE_SECONDS)
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from fairlead.agent.devices.messages import SERVICES, PluginInfo
 from fairlead.api.builtin import RESOURCE_SLICES
+from fairlead.api.devices import ResourceSlice
 from fairlead.api.errors import ApiError, NotFound
-from fairlead.api.resource_claims import ResourceSlice
 from fairlead.api.verbs import Api, ListQuery
 
 if TYPE_CHECKING:
@@ -71,8 +71,12 @@ class Drivers:
             if not info.supported_versions:
                 why = "empty list of supported gRPC services (aka supported versions)"
             return f"plugin validation failed with err: invalid supported gRPC versions of {about}: {why}"
-        if any(plugin.endpoint == endpoint for plugin in self._plugins[info.name]):
+        why = ""
+        if any(plugin.endpoint == endpoint for plugin in self._plugins.get(info.name) or ()):
             why = f"endpoint {endpoint} already registered for DRA driver plugin {info.name}"
+        elif not info.name:
+            why = "DRA driver name is empty"
+        if why:
             return f"plugin registration failed with err: {why}"
         self._plugins[info.name].append(Plugin(info.name, endpoint, service, lambda: self._sync(info.name)))
         log.info("%s has registered", about)

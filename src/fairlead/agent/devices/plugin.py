@@ -6,7 +6,7 @@ Source: pkg/kubelet/cm/dra/plugin, pkg/kubelet/pluginmanager/operationexecutor (
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -102,7 +102,7 @@ def _check(call: str, claims: Sequence[Claim], errors: Mapping[str, str]) -> Non
         raise PluginFailure(f"{call} skipped {left} ResourceClaims")
 
 
-async def register(socket: Path, accept: Callable[[PluginInfo], str]) -> PluginInfo:
+async def register(socket: Path, accept: Callable[[PluginInfo], Awaitable[str]]) -> PluginInfo:
     """Ask whoever listens there who it is, and tell what becomes of that: `accept` says what is wrong, or nothing.
 
     PluginFailure where nobody answers, or is not accepted.
@@ -110,7 +110,7 @@ async def register(socket: Path, accept: Callable[[PluginInfo], str]) -> PluginI
     client = _client(str(socket), str(socket))
     try:
         info = await client.call(GET_INFO, Nothing(), _INFO_SECONDS)
-        problem = accept(info)
+        problem = await accept(info)
         status = RegistrationStatus(plugin_registered=not problem, error=problem)
         await client.call(NOTIFY, status, _NOTIFY_SECONDS)
     except RuntimeFailure as failure:

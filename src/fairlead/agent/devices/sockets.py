@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from fairlead.agent.csi.drivers import CSI, CsiDrivers
 from fairlead.agent.devices.drivers import DRA, Drivers
 from fairlead.agent.devices.messages import PluginInfo
 from fairlead.runtime.clock import monotonic
@@ -40,8 +41,8 @@ class _Failed(NamedTuple):
 
 
 class PluginSockets:
-    def __init__(self, root: Path, drivers: Drivers) -> None:
-        self._folder, self._drivers = root / REGISTRY, drivers
+    def __init__(self, root: Path, drivers: Drivers, csi: CsiDrivers) -> None:
+        self._folder, self._drivers, self._csi = root / REGISTRY, drivers, csi
         for folder in (self._folder, root / PLUGINS):
             folder.mkdir(mode=0o750, parents=True, exist_ok=True)
         self._registered: dict[_Socket, tuple[str, str]] = {}  # driver and endpoint
@@ -54,9 +55,13 @@ class PluginSockets:
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def look(self) -> None:
-        found = await asyncio.to_thread(lambda: set(_sockets(self._folder)))
+        try:
+            found = await asyncio.to_thread(lambda: set(_sockets(self._folder)))
+        except OSError as problem:  # somebody removes folders just now, or will not let us look
+            log.warning("%s cannot be looked through: %s", self._folder, problem)
+            return
         for gone in self._registered.keys() - found:
-            self._drivers.deregister(*self._registered.pop(gone))
+            self._deregister(*self._registered.pop(gone))
         for gone in self._failed.keys() - found:
             del self._failed[gone]
         now = monotonic()
@@ -70,9 +75,20 @@ class PluginSockets:
     async def _register(self, socket: _Socket) -> None:
         from fairlead.agent.devices.plugin import PluginFailure, register  # with what speaks gRPC
 
+        accepted: list[tuple[str, str]] = []
+
+        async def accept(info: PluginInfo) -> str:
+            endpoint = info.endpoint or str(socket.path)
+            if problem := await self._accept(socket.path, info, endpoint):
+                return f"RegisterPlugin error -- {problem}"
+            accepted.append((info.name, endpoint))
+            return ""
+
         try:
-            info = await register(socket.path, lambda info: self._accept(socket.path, info))
+            await register(socket.path, accept)
         except PluginFailure as failure:
+            for each in accepted:  # it has not heard of that: it is asked anew
+                self._deregister(*each)
             seconds = _FIRST_AGAIN_SECONDS
             if (before := self._failed.get(socket)) is not None:
                 seconds = min(2 * before.seconds, _LONGEST_AGAIN_SECONDS)
@@ -80,13 +96,21 @@ class PluginSockets:
             log.warning("the plugin at %s is not registered: %s", socket.path, failure)
         else:
             self._failed.pop(socket, None)
-            self._registered[socket] = info.name, info.endpoint or str(socket.path)
+            (self._registered[socket],) = accepted
 
-    def _accept(self, path: Path, info: PluginInfo) -> str:
-        problem = f"no handler registered for plugin type: {info.type} at socket {path}"
+    def _deregister(self, name: str, endpoint: str) -> None:
+        self._drivers.deregister(name, endpoint)
+        self._csi.deregister(name, endpoint)
+
+    async def _accept(self, path: Path, info: PluginInfo, endpoint: str) -> str:
+        """Why it cannot be a plugin here, or nothing."""
+        if info.type not in (DRA, CSI):
+            return f"no handler registered for plugin type: {info.type} at socket {path}"
+        if not endpoint.startswith("/"):
+            return f"plugin validation failed with err: endpoint {endpoint} is no absolute path"
         if info.type == DRA:
-            problem = self._drivers.register(info, info.endpoint or str(path))
-        return f"RegisterPlugin error -- {problem}" if problem else ""
+            return self._drivers.register(info, endpoint)
+        return await self._csi.register(info, endpoint)
 
 
 def _sockets(folder: Path) -> Iterator[_Socket]:

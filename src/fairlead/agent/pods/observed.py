@@ -14,7 +14,7 @@ from fairlead.agent.runtimes.base import START_ERROR, ContainerStatus, State
 from fairlead.api.pods import Container, Pod
 from fairlead.node.container_runtime import Exit, Image, Probed, Start
 from fairlead.node.container_sync import CREATE_AGAIN_SECONDS, START_FAILED
-from fairlead.node.containers import OOM_KILLED, SIGKILLED, UNKNOWN
+from fairlead.node.containers import OOM_KILLED, SIGKILLED, UNKNOWN, Stopping
 
 #: Nobody can say yet.
 _NOT_YET = Exit(math.inf, SIGKILLED)
@@ -137,26 +137,16 @@ class ObservedRuntime:
             real.errands.forget(key)
         return problem
 
-    def stop(
-        self,
-        pod: Pod,
-        container: Container,
-        since: float,
-        grace: float,
-        *,
-        is_init: bool,
-        has_hook: bool = True,
-        turn: float = 0.0,
-    ) -> Exit:
+    def stop(self, pod: Pod, container: Container, stopping: Stopping, *, is_init: bool) -> Exit:
         real = self._of(pod)
         id_ = real.current.get(container.name, "")
         status = real.place.runtime.status(id_)
         if status is None:
-            return Exit(since, SIGKILLED, _LOST, _LOST_MESSAGE)
+            return Exit(stopping.since, SIGKILLED, _LOST, _LOST_MESSAGE)
         if status.state is State.EXITED:
             return self._exit(real, status)
-        seconds = min(grace, real.grace_seconds) if math.isinf(grace) else grace
-        real.stop(id_, container, seconds, has_hook=has_hook, has_turn=turn <= self.now)
+        seconds = real.grace_seconds if math.isinf(stopping.grace_seconds) else stopping.grace_seconds
+        real.stop(id_, container, seconds, has_hook=stopping.has_hook, has_turn=stopping.turn <= self.now)
         return _NOT_YET
 
     def _of(self, pod: Pod) -> RealPod:

@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from fairlead.agent.csi.volumes import PUBLISHED
 from fairlead.agent.network_seam import NetworkFailed
 from fairlead.agent.pods.node_pods import NodePods
 from fairlead.agent.pods.place import PODS, Place
@@ -39,6 +40,7 @@ class RemnantCollector:
         place = self._place
         found = await asyncio.to_thread(_Found.of, place)  # before it is asked who runs: static pods may come meanwhile
         await self._tear_down(place.runtime.sandboxes())
+        await self._unmount()
         left = {sandbox.uid for sandbox in place.runtime.sandboxes()}
         await place.network.collect(left)
         running = left | {uid for uid in found.folders.keys() | found.cgroups.keys() if not self._is_stray(uid)}
@@ -51,6 +53,7 @@ class RemnantCollector:
             await asyncio.sleep(SWEEP_SECONDS)
             with suppress(RuntimeFailure):  # the runtime is down, which the node's condition tells
                 await self._tear_down(await self._place.runtime.all_sandboxes())
+            await self._unmount()
             cgroups = await asyncio.to_thread(_cgroups, self._place)
             for uid in self._strays(cgroups):
                 if self._is_stray(uid):
@@ -66,6 +69,17 @@ class RemnantCollector:
                 except (RuntimeFailure, OSError) as failure:
                     log.warning("pod %s has gone, and cannot be torn down yet: %s", uid, failure)
 
+    async def _unmount(self) -> None:
+        """Volumes of drivers of pods of which nothing else is left: a driver may have been away when they ended."""
+        for folder in self._place.claims.csi.folders():
+            if self._is_stray(folder.name):
+                try:
+                    await self._place.claims.csi.unmount(folder)
+                except (RuntimeFailure, OSError) as failure:
+                    log.warning("volumes of pod %s, which has gone, are mounted yet: %s", folder.name, failure)
+                else:
+                    await asyncio.to_thread(PodVolumes(folder, 0).tear_down)
+
     def _strays(self, uids: Iterable[str]) -> set[str]:
         return set(uids) - {pod.metadata.uid for pod in self._pods if pod.status.phase not in FINISHED}
 
@@ -79,6 +93,7 @@ async def tear_down(place: Place, uid: str, cgroup: str) -> None:
     await place.runtime.remove_sandbox(uid)
     with suppress(NetworkFailed):  # what could not be taken back is collected later
         await place.network.detach(uid)
+    await place.claims.csi.unmount(place.folder(uid))
     await asyncio.to_thread(PodVolumes(place.folder(uid), 0).tear_down)
     await asyncio.to_thread(_remove_cgroup, place, cgroup)
 
@@ -104,7 +119,7 @@ class _Found(NamedTuple):
     def remove(self, place: Place, running: Collection[str], there: Collection[str]) -> None:
         """Folders and cgroups of pods that do not run, and logs of pods that are not there."""
         for uid, folder in self.folders.items():
-            if uid not in running:
+            if uid not in running and not (folder / PUBLISHED).exists():
                 PodVolumes(folder, 0).tear_down()
         for uid, cgroup in self.cgroups.items():
             if uid not in running:

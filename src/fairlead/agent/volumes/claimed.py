@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from fairlead.agent.csi.volumes import CsiVolumes
 from fairlead.agent.volumes.host_paths import host_path
 from fairlead.agent.volumes.problems import ClaimProblem, VolumeProblem
 from fairlead.api.builtin import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
@@ -35,6 +36,7 @@ class Claims(msgspec.Struct, frozen=True):
 
     api: Api
     node_name: str
+    csi: CsiVolumes
 
     async def volume(self, manifest: Obj, volume: Obj) -> Claimed | None:
         """None for a volume without a claim. ClaimProblem, or VolumeProblem for one that cannot be mounted here."""
@@ -47,6 +49,9 @@ class Claims(msgspec.Struct, frozen=True):
             key = f"{meta['namespace']}/{name}"
             raise ClaimProblem(claim_problem(volume["name"], key, str(problem))) from problem
         is_read_only = bool((volume.get("persistentVolumeClaim") or {}).get("readOnly"))
+        if found["spec"].get("csi") is not None:
+            mounted = await self.csi.mount(manifest, volume["name"], found, is_read_only=is_read_only)
+            return Claimed(mounted.path, is_read_only, mounted.takes_owner)
         return await self._path(found, is_read_only=is_read_only)
 
     async def _bound(self, manifest: Obj, name: str, *, is_ephemeral: bool) -> Obj:

@@ -12,7 +12,6 @@ is on by default there: admin access, alternatives, shared counters, taints, bin
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import msgspec
@@ -87,13 +86,12 @@ class _Place(NamedTuple):
     start: int = 0  # of the candidates, from where on one is chosen
 
 
-@dataclass(slots=True)
-class _Claim:
+class _Claim(msgspec.Struct, eq=False):
     claim: ResourceClaim
     ways: list[list[Way]]  # by request
     constraints: list[AttributeConstraint]
-    chosen: list[Chosen] = field(default_factory=list)
-    fulfilled: list[Way] = field(default_factory=list)
+    chosen: list[Chosen] = msgspec.field(default_factory=list)
+    fulfilled: list[Way] = msgspec.field(default_factory=list)
 
 
 class Allocator:

@@ -6,8 +6,9 @@ Source: structured/internal/incubating/pools_incubating.go of k8s.io/dynamic-res
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from fairlead.api.devices import CounterSet, Device, DeviceId, PoolId, ResourceSlice, SliceSpec
 from fairlead.api.node_affinity import NodeSelector, matches_term
@@ -15,13 +16,12 @@ from fairlead.api.scheduling import Node
 from fairlead.cel.errors import CelError
 
 
-@dataclass(slots=True, eq=False)
-class Offered:
+class Offered(msgspec.Struct, eq=False):
     """One slice, with what was found out about its devices."""
 
     slice: ResourceSlice
     #: By expression and the place of the device: whether it is meant, or why that cannot be said.
-    matches: dict[str, dict[int, bool | CelError]] = field(default_factory=dict)
+    matches: dict[str, dict[int, bool | CelError]] = msgspec.field(default_factory=dict)
 
     @property
     def devices(self) -> Sequence[Device]:
@@ -32,8 +32,7 @@ class Offered:
         return self.slice.spec.pool.generation
 
 
-@dataclass(slots=True, eq=False, frozen=True)
-class Candidate:
+class Candidate(msgspec.Struct, frozen=True, eq=False):
     """A device that a node can reach."""
 
     id: DeviceId
@@ -43,8 +42,7 @@ class Candidate:
     pool: Pool
 
 
-@dataclass(slots=True, eq=False)
-class Pool:
+class Pool(msgspec.Struct, eq=False):
     """The newest generation of a pool, for nodes that see the same slices of it."""
 
     id: PoolId

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import TypeAlias
 
@@ -28,8 +27,7 @@ _Use: TypeAlias = tuple[DeviceId, Mapping[str, Quantity] | None]
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
-@dataclass(slots=True, eq=False)
-class ClaimReservation:
+class ClaimReservation(msgspec.Struct, eq=False):
     """What claims of a pod are to get on the node that it was given."""
 
     #: By the uid of the claim; what is written is taken out.

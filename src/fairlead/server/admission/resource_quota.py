@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from fairlead.api import quota
+from fairlead.api.devices import DeviceClass
 from fairlead.api.errors import Unknown
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.podresources import Amounts, parsed
@@ -23,6 +24,7 @@ from fairlead.server.admission.base import AdmissionPlugin, Attributes, Dependen
 from fairlead.server.admission.quota_configuration import LimitedResource, names_without_quota, scopes_text
 
 QUOTAS = "resourcequotas"
+_CLASSES = "deviceclasses.resource.k8s.io"
 
 _CREATE, _UPDATE = (Operation.CREATE, ""), (Operation.UPDATE, "")
 
@@ -53,28 +55,41 @@ class ResourceQuotaAdmission(AdmissionPlugin):
         if not attributes.namespace or not attributes.resource.namespaced or not _may_count_differently(attributes):
             return
         quotas = [found.kept_view(ResourceQuota) for found in self._reader.each(QUOTAS, attributes.namespace)]
-        charges = charges_for(quotas, attributes, clock.now(), self._limited) if quotas or self._limited else []
+        facts = quota.DeviceFacts(self._extended_name, partial(self._pod, attributes.namespace))
+        charges = charges_for(quotas, attributes, clock.now(), self._limited, facts) if quotas or self._limited else []
         if attributes.dry_run:
             return
         async for name, amounts in in_turns(charges):
             await self._change(attributes.namespace, name, partial(_charged, amounts, attributes))
             attributes.on_failure.append(partial(self._change, attributes.namespace, name, partial(_refunded, amounts)))
 
+    def _extended_name(self, device_class: str) -> str:
+        found = self._reader.find(_CLASSES, device_class)
+        return (found.kept_view(DeviceClass).spec.extended_resource_name or "") if found is not None else ""
+
+    def _pod(self, namespace: str, name: str) -> Obj | None:
+        found = self._reader.find(PODS, name, namespace)
+        return found.obj() if found is not None else None
+
     async def _change(self, namespace: str, name: str, change: Callable[[Obj], Obj | None]) -> None:
         await self._writer.guaranteed_update(QUOTAS, name, namespace, change)
 
 
 def charges_for(
-    quotas: Sequence[ResourceQuota], attributes: Attributes, now: float, limited: Sequence[LimitedResource] = ()
+    quotas: Sequence[ResourceQuota],
+    attributes: Attributes,
+    now: float,
+    limited: Sequence[LimitedResource] = (),
+    facts: quota.DeviceFacts | None = None,
 ) -> _Charges:
     """What this request adds to which quota; refuses it if it exceeds one, or needs one that is not there."""
     concerned = _concerned(quotas, attributes)
     if limited:
-        _check_covered(quotas, concerned, attributes, now, limited)
+        _check_covered(quotas, concerned, attributes, now, limited, facts)
     if not concerned:
         return []
     charges = []
-    for resource_quota, growth in _growth(concerned, attributes, now):
+    for resource_quota, growth in _growth(concerned, attributes, now, facts):
         status = resource_quota.status
         if requested := quota.limited(growth, status.hard):
             _check_room(resource_quota.metadata.name, requested, status.hard, status.used, attributes)
@@ -100,17 +115,17 @@ def _concerned(quotas: Iterable[ResourceQuota], attributes: Attributes) -> list[
 
 
 def _growth(
-    concerned: Iterable[ResourceQuota], attributes: Attributes, now: float
+    concerned: Iterable[ResourceQuota], attributes: Attributes, now: float, facts: quota.DeviceFacts | None
 ) -> Iterable[tuple[ResourceQuota, Amounts]]:
     """What to charge to each quota: the difference of an update, or everything if the old object was out of scope."""
     resource, old = attributes.resource.qualified, attributes.old
-    new_usage = quota.usage(resource, attributes.obj, now)
+    new_usage = quota.usage(resource, attributes.obj, now, facts)
     if negative := sorted(name for name, amount in new_usage.items() if amount < ZERO):
         raise attributes.forbidden(f"quota usage is negative for resource(s): {','.join(negative)}")
     everything = quota.increase(new_usage, {})
     if attributes.operation is Operation.CREATE or old is None or not metadata(old).get("resourceVersion"):
         return [(resource_quota, everything) for resource_quota in concerned]
-    difference = quota.increase(new_usage, quota.usage(resource, old, now))
+    difference = quota.increase(new_usage, quota.usage(resource, old, now, facts))
     return [
         (resource_quota, difference if in_scope(resource_quota.spec.selectors, resource, old) else everything)
         for resource_quota in concerned
@@ -123,11 +138,12 @@ def _check_covered(
     attributes: Attributes,
     now: float,
     limited: Iterable[LimitedResource],
+    facts: quota.DeviceFacts | None,
 ) -> None:
     """Refuse the request if it adds to something that takes a quota, and has none."""
     resource, obj = attributes.resource.qualified, attributes.obj
-    usage = quota.usage(resource, obj, now)
-    if not _adds(usage, attributes, now):
+    usage = quota.usage(resource, obj, now, facts)
+    if not _adds(usage, attributes, now, facts):
         return
     covered = {name for found in concerned for name in quota.counted(resource, found.status.hard)}
     if missing := names_without_quota(limited, resource, usage, covered):
@@ -138,13 +154,13 @@ def _check_covered(
         raise Unknown(f"insufficient quota to match these scopes: {scopes_text(uncovered)}")
 
 
-def _adds(usage: Amounts, attributes: Attributes, now: float) -> bool:
+def _adds(usage: Amounts, attributes: Attributes, now: float, facts: quota.DeviceFacts | None) -> bool:
     """Whether the request uses more of anything than before it."""
     old = attributes.old
     if attributes.operation is Operation.CREATE or old is None or not metadata(old).get("resourceVersion"):
         before: Amounts = {}
     else:
-        before = quota.usage(attributes.resource.qualified, old, now)
+        before = quota.usage(attributes.resource.qualified, old, now, facts)
     return any(amount > ZERO for amount in quota.increase(usage, before).values())
 
 

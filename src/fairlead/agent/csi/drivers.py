@@ -1,0 +1,152 @@
+"""The CSI drivers of this node: those that have registered. The CSINode names them, and labels say where the node is.
+
+Sources: pkg/volume/csi/csi_plugin.go and nodeinfomanager (1.36).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from fairlead.agent.devices.messages import PluginInfo
+from fairlead.agent.runtimes.base import RuntimeFailure
+from fairlead.api.builtin import CSI_NODES, NODES
+from fairlead.api.errors import ApiError, Conflict, NotFound
+from fairlead.api.objects import Obj
+from fairlead.api.verbs import Api
+
+if TYPE_CHECKING:
+    from fairlead.agent.csi.messages import NodeInfo
+    from fairlead.agent.runtimes.cri.client import Client
+
+#: What plugins of drivers call themselves.
+CSI: Final = "CSIPlugin"
+_NODE_IDS: Final = "csi.volume.kubernetes.io/nodeid"
+_INFO_SECONDS: Final = 120.0
+_TRIES: Final = 5
+_AGAIN_SECONDS: Final = 10.0
+
+log = logging.getLogger(__name__)
+
+
+class Driver(msgspec.Struct, frozen=True, eq=False):
+    name: str
+    endpoint: str
+    client: Client
+    #: What its node service can do.
+    capabilities: frozenset[int]
+
+
+class CsiDrivers:
+    def __init__(self, api: Api, node_name: str) -> None:
+        self._api, self._node_name = api, node_name
+        self._drivers: dict[str, Driver] = {}
+        self._leaving: set[asyncio.Task[None]] = set()
+
+    def get(self, name: str) -> Driver | None:
+        return self._drivers.get(name)
+
+    async def register(self, info: PluginInfo, endpoint: str) -> str:
+        """Why it cannot be, or nothing."""
+        from fairlead.agent.csi.messages import GET_CAPABILITIES, GET_INFO  # with what speaks gRPC
+        from fairlead.agent.runtimes.cri.client import Client
+        from fairlead.agent.runtimes.cri.messages import Nothing
+
+        if not any(version.removeprefix("v").partition(".")[0] == "1" for version in info.supported_versions):
+            known = " ".join(f'"{each}"' for each in info.supported_versions)
+            why = f"none of the CSI versions [{known}] supported by this kubelet"
+            return f"plugin validation failed with err: CSI driver {info.name}: {why}"
+        client = Client(endpoint, f"CSI driver {info.name}")
+        try:
+            about = await client.call(GET_INFO, Nothing(), _INFO_SECONDS)
+            said = await client.call(GET_CAPABILITIES, Nothing(), _INFO_SECONDS)
+            await self._changed(lambda: self._install(info.name, about))
+        except (RuntimeFailure, ApiError, OSError) as failure:
+            client.close()
+            return f"plugin registration failed with err: {failure}"
+        can = frozenset(each.rpc.type for each in said.capabilities if each.rpc is not None)
+        if (before := self._drivers.get(info.name)) is not None:
+            before.client.close()
+        self._drivers[info.name] = Driver(info.name, endpoint, client, can)
+        log.info("CSI driver %s at %s has registered", info.name, endpoint)
+        return ""
+
+    def deregister(self, name: str, endpoint: str) -> None:
+        driver = self._drivers.get(name)
+        if driver is None or driver.endpoint != endpoint:
+            return
+        del self._drivers[name]
+        driver.client.close()
+        log.info("CSI driver %s at %s has gone", name, endpoint)
+        task = asyncio.create_task(self._leave(name), name=f"CSI driver {name}")
+        self._leaving.add(task)
+        task.add_done_callback(self._leaving.discard)
+
+    def close(self) -> None:
+        for task in self._leaving:
+            task.cancel()
+        for driver in self._drivers.values():
+            driver.client.close()
+        self._drivers.clear()
+
+    async def _leave(self, name: str) -> None:
+        """Take it out of the CSINode, unless it is back."""
+        while name not in self._drivers:
+            try:
+                await self._changed(lambda: self._uninstall(name))
+                return
+            except (ApiError, OSError) as error:
+                log.info("CSI driver %s cannot be taken out of the CSINode yet: %s", name, error)
+                await asyncio.sleep(_AGAIN_SECONDS)
+
+    async def _changed(self, change: Callable[[], Awaitable[None]]) -> None:
+        """What is read may be another by the time it is written."""
+        for left in reversed(range(_TRIES)):
+            try:
+                await change()
+                return
+            except Conflict:
+                if not left:
+                    raise
+
+    async def _install(self, name: str, about: NodeInfo) -> None:
+        segments: Mapping[str, str] = about.accessible_topology.segments if about.accessible_topology else {}
+        await self._annotate(name, about.node_id, segments)
+        entry: Obj = {"name": name, "nodeID": about.node_id, "topologyKeys": sorted(segments)}
+        if about.max_volumes_per_node > 0:
+            entry["allocatable"] = {"count": about.max_volumes_per_node}
+        await self._put(name, entry)
+
+    async def _uninstall(self, name: str) -> None:
+        with suppress(NotFound):
+            await self._put(name, None)
+            await self._annotate(name, None, {})
+
+    async def _put(self, name: str, entry: Obj | None) -> None:
+        found = (await self._api.get(CSI_NODES, self._node_name)).obj()
+        before = found["spec"].get("drivers") or []
+        after = [each for each in before if each["name"] != name] + ([entry] if entry is not None else [])
+        if after != before:
+            found["spec"]["drivers"] = after
+            await self._api.update(CSI_NODES, found)
+
+    async def _annotate(self, name: str, node_id: str | None, labels: Mapping[str, str]) -> None:
+        """What a driver calls the node; and where the node is to it, which stays when the driver goes."""
+        meta = (await self._api.get(NODES, self._node_name)).obj()["metadata"]
+        before = (meta.get("annotations") or {}).get(_NODE_IDS)
+        ids = json.loads(before) if before else {}
+        ids = {key: value for key, value in ids.items() if key != name} | ({name: node_id} if node_id else {})
+        written = json.dumps(ids, separators=(",", ":"), sort_keys=True) if ids else None
+        known = meta.get("labels") or {}
+        new = {key: value for key, value in labels.items() if known.get(key) != value}
+        if written == before and not new:
+            return
+        guarded = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
+        patch = {"metadata": {**guarded, "annotations": {_NODE_IDS: written}, "labels": new}}
+        await self._api.patch(NODES, self._node_name, "", patch)

@@ -1,0 +1,141 @@
+"""A CSI driver that a node agent talks to: real sockets, and volumes that are folders, mounted where it is told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from grpclib.const import Handler, Status
+from grpclib.exceptions import GRPCError
+from grpclib.server import Server
+
+from fairlead.agent import linux
+from fairlead.agent.csi import messages as csi
+from fairlead.agent.devices.messages import GET_INFO, NOTIFY, PluginInfo, RegistrationStatus
+from fairlead.agent.devices.sockets import PLUGINS, REGISTRY
+from fairlead.agent.runtimes.cri.messages import Nothing
+from tests.agent.device_driver import ServerCodec, handler
+
+NAME = "disks.fairlead.test"
+
+
+@dataclass
+class CsiDriver:
+    """What it was asked, in order, and how it answers."""
+
+    root: Path
+    versions: Sequence[str] = ("1.0.0",)
+    capabilities: Sequence[int] = (csi.STAGE,)
+    most_volumes: int = 5
+    asked: list[str] = field(default_factory=list)
+    told: list[RegistrationStatus] = field(default_factory=list)
+    published: list[csi.Publish] = field(default_factory=list)
+    #: By name of the call.
+    errors: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def socket(self) -> Path:
+        return self.root / PLUGINS / NAME / "csi.sock"
+
+    @property
+    def registration(self) -> Path:
+        return self.root / REGISTRY / f"{NAME}-reg.sock"
+
+    def content(self, volume: str) -> Path:
+        found = self.root / "disks" / volume
+        found.mkdir(parents=True, exist_ok=True)
+        return found
+
+    def __mapping__(self) -> dict[str, Handler]:
+        served = (
+            (self._get_info, GET_INFO),
+            (self._notify, NOTIFY),
+            (self._node_info, csi.GET_INFO),
+            (self._capabilities, csi.GET_CAPABILITIES),
+            (self._stage, csi.STAGE_VOLUME),
+            (self._unstage, csi.UNSTAGE_VOLUME),
+            (self._publish, csi.PUBLISH_VOLUME),
+            (self._unpublish, csi.UNPUBLISH_VOLUME),
+        )
+        return {method.path: handler(serve, method) for serve, method in served}
+
+    async def _get_info(self, stream: Any) -> None:
+        await stream.recv_message()
+        versions, endpoint = list(self.versions), str(self.socket)
+        await stream.send_message(
+            PluginInfo(type="CSIPlugin", name=NAME, endpoint=endpoint, supported_versions=versions)
+        )
+
+    async def _notify(self, stream: Any) -> None:
+        self.told.append(await stream.recv_message())
+        await stream.send_message(Nothing())
+
+    async def _node_info(self, stream: Any) -> None:
+        await stream.recv_message()
+        where = csi.Topology(segments={"topology.fairlead.test/rack": "r1"})
+        await stream.send_message(
+            csi.NodeInfo(node_id="machine-7", max_volumes_per_node=self.most_volumes, accessible_topology=where)
+        )
+
+    async def _capabilities(self, stream: Any) -> None:
+        await stream.recv_message()
+        found = [csi.Capability(rpc=csi.Rpc(type=each)) for each in self.capabilities]
+        await stream.send_message(csi.Capabilities(capabilities=found))
+
+    async def _stage(self, stream: Any) -> None:
+        asked: csi.Stage = await stream.recv_message()
+        self._note("stage", asked.volume_id)
+        await asyncio.to_thread(_bind, self.content(asked.volume_id), Path(asked.staging_target_path))
+        await stream.send_message(Nothing())
+
+    async def _unstage(self, stream: Any) -> None:
+        asked: csi.Unstage = await stream.recv_message()
+        self._note("unstage", asked.volume_id)
+        await asyncio.to_thread(linux.unmount, Path(asked.staging_target_path))
+        await stream.send_message(Nothing())
+
+    async def _publish(self, stream: Any) -> None:
+        asked: csi.Publish = await stream.recv_message()
+        self._note("publish", asked.volume_id)
+        self.published.append(asked)
+        await asyncio.to_thread(_bind, Path(asked.staging_target_path), Path(asked.target_path))
+        await stream.send_message(Nothing())
+
+    async def _unpublish(self, stream: Any) -> None:
+        asked: csi.Unpublish = await stream.recv_message()
+        self._note("unpublish", asked.volume_id)
+        await asyncio.to_thread(linux.unmount, Path(asked.target_path))
+        await stream.send_message(Nothing())
+
+    def _note(self, call: str, volume: str) -> None:
+        self.asked.append(f"{call} {volume}")
+        if problem := self.errors.get(call):
+            raise GRPCError(Status.INTERNAL, problem)
+
+
+def _bind(source: Path, target: Path) -> None:
+    target.mkdir(exist_ok=True)
+    linux.mount(str(source), target, flags=linux.MS_BIND)
+
+
+@asynccontextmanager
+async def serving(driver: CsiDriver) -> AsyncIterator[CsiDriver]:
+    """It listens; when the block ends it has gone, with its sockets."""
+    servers = []
+    try:
+        for path in (driver.socket, driver.registration):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            server = Server([driver], codec=ServerCodec())
+            await server.start(path=str(path))
+            servers.append(server)
+        yield driver
+    finally:
+        for server in servers:
+            server.close()
+            await server.wait_closed()
+        for path in (driver.registration, driver.socket):
+            path.unlink(missing_ok=True)

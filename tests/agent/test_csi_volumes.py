@@ -1,0 +1,203 @@
+"""Volumes of CSI drivers on a real node: drivers register, volumes are attached, staged, published and taken back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from fairlead.agent import linux
+from fairlead.api.builtin import (
+    CSI_DRIVERS,
+    CSI_NODES,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    VOLUME_ATTACHMENTS,
+)
+from fairlead.api.objects import Obj
+from tests.agent.csi_driver import NAME, CsiDriver, serving
+from tests.agent.machine import in_loop, real_containers
+from tests.agent.oci_node import NODE, RealNode, is_phase, is_running, manifest, real_node
+
+pytestmark = real_containers
+
+
+@asynccontextmanager
+async def disks() -> AsyncIterator[tuple[RealNode, CsiDriver]]:
+    """A node, and a driver that is not there yet. Paths of sockets have a hundred bytes at most."""
+    with TemporaryDirectory(prefix="csi") as folder:
+        async with real_node(Path(folder)) as node:
+            try:
+                yield node, CsiDriver(node.root)
+            finally:
+                linux.unmount_below(Path(folder))
+
+
+async def eventually(check: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(30):
+        while not await check():  # noqa: ASYNC110  (sockets tell nobody)
+            await asyncio.sleep(0.05)
+
+
+async def registered(driver: CsiDriver) -> None:
+    async def is_told() -> bool:
+        return bool(driver.told)
+
+    await eventually(is_told)
+    assert driver.told[-1].plugin_registered, driver.told
+
+
+async def disk(node: RealNode, name: str, **source: str) -> None:
+    """A claim and its volume."""
+    amount, modes = {"storage": "1Mi"}, ["ReadWriteOnce"]
+    ref = {"namespace": "default", "name": name}
+    spec = {
+        "capacity": amount,
+        "accessModes": modes,
+        "storageClassName": "by-hand",
+        "csi": {"driver": NAME, "volumeHandle": f"vol-{name}", "volumeAttributes": {"a": "b"}, **source},
+        "claimRef": ref,
+    }
+    await node.api.create(PERSISTENT_VOLUMES, {"metadata": {"name": f"pv-{name}"}, "spec": spec})
+    claim = {"accessModes": modes, "storageClassName": "by-hand", "resources": {"requests": amount}}
+    claim["volumeName"] = f"pv-{name}"
+    await node.api.create(PERSISTENT_VOLUME_CLAIMS, {"metadata": {"name": name}, "spec": claim}, "default")
+
+
+def task(name: str, script: str, claim: str) -> Obj:
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": claim}}
+    mounts = [{"name": "data", "mountPath": "/data"}]
+    return manifest(name, "sh", "-c", script, spec={"volumes": [volume], "nodeName": NODE}, volumeMounts=mounts)
+
+
+async def attached(node: RealNode) -> None:
+    """The attacher says that the one volume is attached, once it is asked to attach it."""
+
+    async def is_asked() -> bool:
+        return bool((await node.api.list(VOLUME_ATTACHMENTS, "")).items)
+
+    await eventually(is_asked)
+    (found,) = (await node.api.list(VOLUME_ATTACHMENTS, "")).items
+    status = {"attached": True, "attachmentMetadata": {"device": "/dev/x"}}
+    name = found.obj()["metadata"]["name"]
+    await node.api.patch(VOLUME_ATTACHMENTS, name, "", {"status": status}, subresource="status")
+
+
+async def is_detached(node: RealNode) -> bool:
+    status = (await node.api.get(NODES, NODE)).obj()["status"]
+    is_there = bool((await node.api.list(VOLUME_ATTACHMENTS, "")).items)
+    return not is_there and not status.get("volumesInUse") and not status.get("volumesAttached")
+
+
+@in_loop
+async def test_a_driver_registers_and_is_named_by_the_csinode_as_long_as_it_is_there() -> None:
+    async with disks() as (node, driver):
+        async with serving(driver):
+            await registered(driver)
+            (entry,) = (await node.api.get(CSI_NODES, NODE)).obj()["spec"]["drivers"]
+            assert entry == {
+                "name": NAME,
+                "nodeID": "machine-7",
+                "topologyKeys": ["topology.fairlead.test/rack"],
+                "allocatable": {"count": 5},
+            }
+            meta = (await node.api.get(NODES, NODE)).obj()["metadata"]
+            assert meta["labels"]["topology.fairlead.test/rack"] == "r1"
+            assert meta["annotations"]["csi.volume.kubernetes.io/nodeid"] == f'{{"{NAME}":"machine-7"}}'
+
+        async def is_gone() -> bool:
+            return not (await node.api.get(CSI_NODES, NODE)).obj()["spec"]["drivers"]
+
+        await eventually(is_gone)
+
+
+@in_loop
+async def test_a_volume_is_there_once_it_is_attached_and_is_taken_back_from_the_last_pod() -> None:
+    async with disks() as (node, driver), serving(driver):
+        await registered(driver)
+        about = {"metadata": {"name": NAME}, "spec": {"podInfoOnMount": True}}
+        await node.api.create(CSI_DRIVERS, about)
+        await disk(node, "d")
+        await node.create(task("a", "echo kept > /data/file; sleep 1000", "d"))
+        await node.create(task("b", "until test -f /data/file; do sleep 0.1; done; cat /data/file; sleep 1000", "d"))
+        await attached(node)
+        await node.until("a", is_running)
+        await node.until("b", is_running)
+        assert driver.asked.count("stage vol-d") == 1
+        first = driver.published[0]
+        assert first.volume_context["a"] == "b"
+        assert first.volume_context["csi.storage.k8s.io/pod.name"] in ("a", "b")
+        assert first.publish_context == {"device": "/dev/x"}
+        assert (driver.content("vol-d") / "file").read_text() == "kept\n"
+        in_use = (await node.api.get(NODES, NODE)).obj()["status"]["volumesInUse"]
+        assert in_use == [f"kubernetes.io/csi/{NAME}^vol-d"]
+        await node.delete("a", 0)
+        await node.gone("a")
+        assert "unstage vol-d" not in driver.asked
+        await node.delete("b", 0)
+        await node.gone("b")
+        await eventually(lambda: is_detached(node))
+        assert driver.asked[-2:] == ["unpublish vol-d", "unstage vol-d"]
+        assert (driver.content("vol-d") / "file").read_text() == "kept\n"
+
+
+@in_loop
+async def test_a_pod_waits_for_its_driver_and_is_told_what_that_says() -> None:
+    async with disks() as (node, driver):
+        await disk(node, "d")
+        await node.create(task("a", "exec sleep 1000", "d"))
+        await attached(node)
+        missing = f"driver name {NAME} not found in the list of registered CSI drivers"
+        await node.told("a", "FailedMount", f'MountVolume.SetUp failed for volume "data" : {missing}')
+        driver.errors["stage"] = "no such disk"
+        async with serving(driver):
+            failed = "rpc error: code = Internal desc = no such disk"
+            await node.told("a", "FailedMount", f'MountVolume.SetUp failed for volume "data" : {failed}', 30)
+            driver.errors.clear()
+            await node.until("a", is_running, 30)
+
+
+@in_loop
+async def test_what_has_no_attacher_is_mounted_at_once() -> None:
+    async with disks() as (node, driver), serving(driver):
+        await registered(driver)
+        await node.api.create(CSI_DRIVERS, {"metadata": {"name": NAME}, "spec": {"attachRequired": False}})
+        await disk(node, "d")
+        await node.create(task("a", "exec sleep 1000", "d"))
+        await node.until("a", is_running)
+        assert not (await node.api.list(VOLUME_ATTACHMENTS, "")).items
+
+
+@in_loop
+async def test_what_a_pod_had_whose_agent_was_away_is_taken_back_by_the_next() -> None:
+    async with disks() as (node, driver), serving(driver):
+        await registered(driver)
+        await disk(node, "d")
+        await node.create(task("a", "echo kept > /data/file; sleep 1000", "d"))
+        await attached(node)
+        await node.until("a", is_running)
+        await node.stop()
+        await node.delete("a", 0)
+        await node.start()
+        await eventually(lambda: is_detached(node))
+        assert driver.asked[-2:] == ["unpublish vol-d", "unstage vol-d"]
+        assert (driver.content("vol-d") / "file").read_text() == "kept\n"
+
+
+@in_loop
+async def test_a_running_pod_keeps_its_volume_while_its_agent_starts_again() -> None:
+    async with disks() as (node, driver), serving(driver):
+        await registered(driver)
+        await disk(node, "d")
+        await node.create(task("a", "until test -f /data/go; do sleep 0.1; done", "d") | {})
+        await attached(node)
+        await node.until("a", is_running)
+        await node.stop()
+        await node.start()
+        asked = [each for each in driver.asked if each.startswith("un")]
+        assert asked == []
+        (driver.content("vol-d") / "go").touch()
+        await node.until("a", lambda pod: not is_phase("Pending")(pod))
