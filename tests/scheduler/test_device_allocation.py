@@ -47,7 +47,8 @@ def allocated(
         offers.set_slice(None, slice_)
     known = {found.metadata.name: found for found in map(of_class, classes)}
     n1 = node("n1", labels=labels)
-    allocator = Allocator(n1, offers.pools_of(n1), taken, known, Selectors(), effort or Effort())
+    effort = effort or Effort()
+    allocator = Allocator(n1, offers.pools_of(n1, effort), taken, known, Selectors(), effort)
     wanted = [claim(each) for each in claims]
     found = allocator.allocate(wanted)
     return None if found is None else [allocation_of(*each, "n1") for each in zip(wanted, found, strict=True)]

@@ -22,7 +22,7 @@ from fairlead.api.scheduling import Node
 from fairlead.api.taints import BINDING_EFFECTS, is_tolerated
 from fairlead.scheduler.devices.capacity import Amounts, taken_by
 from fairlead.scheduler.devices.constraints import AttributeConstraint
-from fairlead.scheduler.devices.counters import Counters
+from fairlead.scheduler.devices.counters import Counters, number_of_counters
 from fairlead.scheduler.devices.effort import Effort
 from fairlead.scheduler.devices.pools import Candidate, Pool
 from fairlead.scheduler.devices.selectors import SelectorError, Selectors
@@ -108,7 +108,7 @@ class Allocator:
     ) -> None:
         self._pools, self._taken, self._classes = pools, taken, classes
         self._selectors, self._effort = selectors, effort
-        self._candidates = [each for pool in pools if pool.can_be_used for each in pool.candidates(node)]
+        self._candidates = [each for pool in pools if pool.can_be_used for each in pool.candidates(node, effort)]
         #: What was just tried had too many devices for its claim: who chose before in that claim need not go on.
         self._too_many = False
         self._counters = Counters(taken.devices, taken.capacity)
@@ -227,6 +227,7 @@ class Allocator:
         last = min(place.start + 1, way.needed) if is_all else len(way.candidates)
         for number in range(place.start, last):
             candidate = way.candidates[number]
+            self._effort.look_at()
             chosen = self._take(place.claim, claim, way, candidate)
             if chosen is not None:
                 yield place._replace(device=place.device + 1, start=number + 1)
@@ -241,11 +242,11 @@ class Allocator:
             return None
         if not self._is_meant(claim.claim, way.class_, asked, candidate):
             return None
-        self._effort.try_one(len(claim.constraints))
+        counts = self._counts(candidate)
+        self._effort.try_one(len(claim.constraints) + (number_of_counters(device) if counts else 0))
         consumed = self._share(asked, candidate)
         if consumed is None:
             return None
-        counts = self._counts(candidate)
         if counts and not self._counters.take(candidate.pool, device):
             return None
         for index, constraint in enumerate(claim.constraints):

@@ -45,10 +45,15 @@ class Counters:
                     for name, counter in found.counters.items()
                 }
             )
-            for id_, device in pool.devices():
+            for id_, device in pool.consumers:
                 if any(id_ in devices for devices in self._allocated):
                     left.subtract(_consumed(device))
         return left
+
+
+def number_of_counters(device: Device) -> int:
+    """From how many the device takes something."""
+    return sum(len(found.counters) for found in device.consumes_counters or ())
 
 
 def _consumed(device: Device) -> Counter[_Name]:

@@ -5,8 +5,8 @@ Source: structured/internal/incubating/pools_incubating.go of k8s.io/dynamic-res
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
@@ -14,6 +14,11 @@ from fairlead.api.devices import CounterSet, Device, DeviceId, PoolId, ResourceS
 from fairlead.api.node_affinity import NodeSelector, matches_term
 from fairlead.api.scheduling import Node
 from fairlead.cel.errors import CelError
+from fairlead.scheduler.devices.effort import Effort
+
+#: What it takes to look where a device or a slice is; how many devices of a list are passed on while one is looked at.
+PER_PLACE: Final = 3
+_COPIED_AT_ONCE: Final = 64
 
 
 class Offered(msgspec.Struct, eq=False):
@@ -57,6 +62,10 @@ class Pool(msgspec.Struct, eq=False):
     counter_sets: Mapping[str, CounterSet]
     #: Some of its devices can be used only once somebody has prepared them.
     has_conditions: bool
+    #: Some of its devices are each for nodes of their own.
+    is_per_device: bool
+    _candidates: list[Candidate] | None = None
+    _consumers: list[tuple[DeviceId, Device]] | None = None
 
     @classmethod
     def of(cls, id_: PoolId, seen: Sequence[Offered], every: Sequence[Offered]) -> Pool | None:
@@ -79,7 +88,9 @@ class Pool(msgspec.Struct, eq=False):
         is_invalid = not is_incomplete and (len(counters) < len(sets) or _is_invalid(slices, whole, counters))
         can_be_used = not is_incomplete and not is_invalid
         conditional = (device.binding_conditions for offered in slices for device in offered.devices)
-        return cls(id_, slices, whole, is_incomplete, is_invalid, counters, can_be_used and any(conditional))
+        has_conditions = can_be_used and any(conditional)
+        is_per_device = any(offered.slice.spec.per_device_node_selection for offered in slices)
+        return cls(id_, slices, whole, is_incomplete, is_invalid, counters, has_conditions, is_per_device)
 
     def __str__(self) -> str:
         return "/".join(self.id)
@@ -88,19 +99,31 @@ class Pool(msgspec.Struct, eq=False):
     def can_be_used(self) -> bool:
         return not self.is_incomplete and not self.is_invalid
 
-    def devices(self) -> Iterator[tuple[DeviceId, Device]]:
-        """All of them, wherever they can be reached."""
-        for offered in self.whole:
-            for device in offered.devices:
-                yield (*self.id, device.name), device
+    @property
+    def consumers(self) -> list[tuple[DeviceId, Device]]:
+        """Its devices that take from counters, wherever they can be reached."""
+        if self._consumers is None:
+            every = (device for offered in self.whole for device in offered.devices)
+            self._consumers = [((*self.id, device.name), device) for device in every if device.consumes_counters]
+        return self._consumers
 
-    def candidates(self, node: Node) -> list[Candidate]:
+    def candidates(self, node: Node, effort: Effort) -> list[Candidate]:
         """The devices that the node, which sees these slices, can reach, in their order."""
+        if self._candidates is None:
+            self._candidates = [
+                Candidate((*self.id, device.name), device, offered, index, self)
+                for offered in self.slices
+                for index, device in enumerate(offered.devices)
+            ]
+            effort.look_at(len(self._candidates))
+        if not self.is_per_device:
+            effort.look_at(len(self._candidates) // _COPIED_AT_ONCE)
+            return self._candidates
+        effort.look_at(PER_PLACE * len(self._candidates))
         return [
-            Candidate((*self.id, device.name), device, offered, index, self)
-            for offered in self.slices
-            for index, device in enumerate(offered.devices)
-            if not offered.slice.spec.per_device_node_selection or is_reached(device, node)
+            each
+            for each in self._candidates
+            if not each.offered.slice.spec.per_device_node_selection or is_reached(each.device, node)
         ]
 
 
@@ -111,6 +134,14 @@ def is_seen(spec: SliceSpec, node: Node) -> bool:
     if spec.per_device_node_selection:
         return any(is_reached(device, node) for device in spec.devices or ())
     return is_reached(spec, node)
+
+
+def are_for_one(slices: Iterable[Offered]) -> bool:
+    """Whether whoever sees one of the slices sees all: they are for one node, or for all nodes."""
+    places = [offered.slice.spec for offered in slices]
+    return all(place.all_nodes for place in places) or (
+        bool(places[0].node_name) and all(place.node_name == places[0].node_name for place in places)
+    )
 
 
 def _of_generation(slices: Sequence[Offered], generation: int) -> list[Offered]:

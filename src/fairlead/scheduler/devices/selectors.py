@@ -48,6 +48,7 @@ class Selectors:
             if len(offered.matches) >= _REMEMBERED:
                 offered.matches.clear()
             answers = offered.matches[expression] = {}
+        effort.look_at()
         answer = answers.get(index)
         if answer is None:
             answer = answers[index] = self._asked(expression, offered, index, effort)

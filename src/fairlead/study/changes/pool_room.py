@@ -109,7 +109,7 @@ class Template:
         self._node = Node(metadata=ObjectMeta(name=_ANY, labels=dict(labels)))
         for each in devices:
             self._offers.set_slice(None, encoded(each.published(_ANY)).view(ResourceSlice))
-        self._pools = self._offers.pools_of(self._node)
+        self._pools = self._offers.pools_of(self._node, Effort())
 
     def wanted(self, pod: Pod) -> Wanted | None:
         """What the pod still needs; None if nobody can say yet."""
