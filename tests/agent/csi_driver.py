@@ -118,8 +118,10 @@ class CsiDriver:
 
 
 def _bind(source: Path, target: Path) -> None:
+    """It may be asked twice."""
     target.mkdir(exist_ok=True)
-    linux.mount(str(source), target, flags=linux.MS_BIND)
+    if not linux.mount_points(target):
+        linux.mount(str(source), target, flags=linux.MS_BIND)
 
 
 @asynccontextmanager

@@ -20,7 +20,7 @@ from fairlead.api.builtin import (
 from fairlead.api.objects import Obj
 from tests.agent.csi_driver import NAME, CsiDriver, serving
 from tests.agent.machine import in_loop, real_containers
-from tests.agent.oci_node import NODE, RealNode, is_phase, is_running, manifest, real_node
+from tests.agent.oci_node import NODE, RealNode, is_running, manifest, real_node
 
 pytestmark = real_containers
 
@@ -188,16 +188,40 @@ async def test_what_a_pod_had_whose_agent_was_away_is_taken_back_by_the_next() -
 
 
 @in_loop
+async def test_a_pod_stays_until_its_driver_has_taken_its_volume_back() -> None:
+    async with disks() as (node, driver):
+        async with serving(driver):
+            await registered(driver)
+            await disk(node, "d")
+            await node.create(task("a", "exec sleep 1000", "d"))
+            await attached(node)
+            await node.until("a", is_running)
+            driver.errors["unpublish"] = "busy"
+            await node.delete("a", 0)
+
+            async def is_asked() -> bool:
+                return "unpublish vol-d" in driver.asked
+
+            await eventually(is_asked)
+            assert not await is_detached(node)
+            driver.errors.clear()
+            await eventually(lambda: is_detached(node))
+        assert "FailedKillPod" not in [reason for reason, _ in await node.events("a")]
+
+
+@in_loop
 async def test_a_running_pod_keeps_its_volume_while_its_agent_starts_again() -> None:
+    """Its container runs anew after that, with what is mounted."""
     async with disks() as (node, driver), serving(driver):
         await registered(driver)
         await disk(node, "d")
-        await node.create(task("a", "until test -f /data/go; do sleep 0.1; done", "d") | {})
+        await node.create(task("a", "until test -f /data/go; do sleep 0.1; done; rm /data/go", "d"))
         await attached(node)
         await node.until("a", is_running)
         await node.stop()
         await node.start()
-        asked = [each for each in driver.asked if each.startswith("un")]
-        assert asked == []
         (driver.content("vol-d") / "go").touch()
-        await node.until("a", lambda pod: not is_phase("Pending")(pod))
+        await node.until(
+            "a", lambda pod: bool(pod["status"]["containerStatuses"][0]["restartCount"]) and is_running(pod)
+        )
+        assert driver.asked == ["stage vol-d", "publish vol-d", "stage vol-d"]

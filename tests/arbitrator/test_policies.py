@@ -118,6 +118,8 @@ async def test_a_quota_that_is_lower_than_hard_is_what_counts_and_is_told(world:
     await world.api.create(builtin.RESOURCE_QUOTAS, quota, "a")
     assert await world.deserved("a") == ["5"]
     assert await world.condition("a", "HardAboveQuota") == ("True", "QuotaIsLower")
+    await world.api.patch(builtin.RESOURCE_QUOTAS, "q", "a", {"spec": {"hard": {"requests.cpu": "3"}}})
+    assert await world.deserved("a") == ["3"]
     await world.api.delete(builtin.RESOURCE_QUOTAS, "q", "a")
     assert await world.deserved("a") == ["8"]
     assert await world.condition("a", "HardAboveQuota") == ("False", "AsItShouldBe")

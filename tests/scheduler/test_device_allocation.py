@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import permutations, product
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,9 +12,9 @@ from fairlead.api.devices import DeviceId
 from fairlead.api.quantity import Quantity, parse
 from fairlead.scheduler.devices.allocator import AllocationError, Allocator, NodeError, Taken
 from fairlead.scheduler.devices.effort import Effort, TooMuchEffort
-from fairlead.scheduler.devices.pools import Offered, Pool
 from fairlead.scheduler.devices.results import allocation_of
 from fairlead.scheduler.devices.selectors import Selectors
+from fairlead.scheduler.facts.device_offers import DeviceOffers
 from tests.scheduler.devices_world import (
     DRIVER,
     Obj,
@@ -43,12 +42,13 @@ def allocated(
     effort: Effort | None = None,
 ) -> list[Obj] | None:
     """What is written of each claim, on node n1."""
-    by_pool: dict[Any, list[Offered]] = {}
+    offers = DeviceOffers()
     for slice_ in map(published, slices):
-        by_pool.setdefault(slice_.pool_id, []).append(Offered(slice_))
-    pools = [Pool.newest(id_, offered) for id_, offered in sorted(by_pool.items())]
+        offers.set_slice(None, slice_)
     known = {found.metadata.name: found for found in map(of_class, classes)}
-    allocator = Allocator(node("n1", labels=labels), pools, taken, known, Selectors(), effort or Effort())
+    n1 = node("n1", labels=labels)
+    effort = effort or Effort()
+    allocator = Allocator(n1, offers.pools_of(n1, effort), taken, known, Selectors(), effort)
     wanted = [claim(each) for each in claims]
     found = allocator.allocate(wanted)
     return None if found is None else [allocation_of(*each, "n1") for each in zip(wanted, found, strict=True)]
@@ -99,9 +99,7 @@ def test_selectors_of_class_and_request() -> None:
     assert names(allocated(slices, claim_obj("a", asked("gpu", 1, "device.driver == 'other'")))) is None
     nothing = 'has(device.attributes["nobody.example.com"].x)'
     assert allocated(slices, claim_obj("a", asked("gpu", 1, nothing))) is None
-    with pytest.raises(
-        AllocationError, match=f"claim default/a: selector #0 on device {DRIVER}/n1/small: CEL runtime error: no such"
-    ):
+    with pytest.raises(AllocationError, match="claim default/a: selector #0: CEL runtime error: no such"):
         allocated(slices, claim_obj("a", asked("gpu", 1, f'device.attributes["{DRIVER}"].colour == "red"')))
 
 
@@ -119,6 +117,9 @@ def test_all_devices_of_a_node_or_none() -> None:
     taken = Taken({(DRIVER, "n1", "gpu-1")}, {})
     assert allocated(slices, claim_obj("a", asked(count=0)), taken=taken) is None
     assert allocated([slice_obj("n1", node="n1")], claim_obj("a", asked(count=0))) is None
+    apart = claim_obj("a", asked(count=0), constraints=({"matchAttribute": f"{DRIVER}/numa"},))
+    with pytest.raises(AllocationError, match=r"cannot add device .*/n1/gpu-0 because a claim constraint would not be"):
+        allocated(slices, apart)
     half = [slice_obj("n1", "gpu-0", node="n1", of=2)]
     with pytest.raises(AllocationError, match=f"all devices, but resource pool {DRIVER}/n1 is currently being updated"):
         allocated(half, claim_obj("a", asked(count=0)))
@@ -189,6 +190,13 @@ def test_parts_of_a_device_share_its_counters() -> None:
     assert names(allocated(slices, claim_obj("a"), taken=taken)) == [["half-0"]]
     with pytest.raises(NodeError, match="invalid resource pools were encountered"):
         allocated([slice_obj("n1", part("whole", "40Gi"), node="n1")], claim_obj("a"))
+    shared = slice_obj(
+        "n1", part("net", "20Gi") | {"allowMultipleAllocations": True}, part("whole", "40Gi"), node="n1", of=2
+    )
+    in_shares = Taken(frozenset(), {(DRIVER, "n1", "net"): {}})
+    assert names(allocated([sets, shared], claim_obj("a"), claim_obj("b"), taken=in_shares)) == [["net"], ["net"]]
+    whole = asked("gpu", 1, "!device.allowMultipleAllocations")
+    assert allocated([sets, shared], claim_obj("a", whole), taken=in_shares) is None
 
 
 POLICIES: list[tuple[Obj | None, str | None, str | None]] = [
@@ -270,6 +278,9 @@ def test_configuration_of_class_and_claim() -> None:
         {"source": "FromClaim"} | opaque(of="all"),
         {"source": "FromClaim", "requests": ["r1"]} | opaque(of="r1"),
     ]
+    found = allocated(slices, claim_obj("x"), classes=classes)
+    assert found is not None
+    assert found[0]["devices"]["config"] == [{"source": "FromClass", "requests": ["r0"]} | opaque(of="class")]
 
 
 def test_what_is_asked_for_and_searched_has_a_bound() -> None:
@@ -322,6 +333,36 @@ def test_devices_are_found_if_and_only_if_there_are_any(
     assert (found is None) == (not solutions)
     if found is not None:
         assert tuple(int(name[1:]) for name in found[0]) in solutions
+
+
+def test_a_node_sees_its_slices_of_a_pool() -> None:
+    """What is wrong with the slices of others, or newer with them, is no matter for it."""
+    of_n1 = slice_obj("pool", "gpu-0", node="n1", called="one")
+    newer = slice_obj("pool", "gpu-0", node="n2", called="two", generation=2, of=2)
+    assert names(allocated([of_n1, newer], claim_obj("a", asked(count=0)))) == [["gpu-0"]]
+    half = slice_obj("pool", "gpu-0", node="n1", called="one", of=2)
+    assert allocated([half, newer], claim_obj("a", asked(count=0))) is None  # replaced
+    elsewhere = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "no", "operator": "Exists"}]}]}
+    broken = slice_obj("other", "x", "x", of=2, nodeSelector=elsewhere)
+    assert names(allocated([of_n1, broken], claim_obj("a", asked(count=0)))) == [["gpu-0"]]
+
+
+def test_more_devices_than_a_claim_may_have_are_given_up_at_once() -> None:
+    """Whoever chose before in the claim need not go through all its choices: there are some hundred million."""
+    slices = [slice_obj("n1", *(f"gpu-{number}" for number in range(40)), node="n1")]
+    both = claim_obj("a", first_of(asked(count=20), asked(count=16)), first_of(asked(count=17), asked(count=13)))
+    found = allocated(slices, both)
+    assert found is not None
+    results = found[0]["devices"]["results"]
+    assert [result["request"] for result in results] == ["r0/a1"] * 16 + ["r1/a1"] * 13
+
+
+def test_an_attribute_of_a_type_of_later_versions_is_told() -> None:
+    slices = [slice_obj("n1", {"name": "gpu-0", "attributes": {"numa": {"ints": [0, 1]}}}, node="n1")]
+    alike = claim_obj("a", asked(), constraints=({"matchAttribute": f"{DRIVER}/numa"},))
+    assert allocated(slices, alike) is None
+    with pytest.raises(AllocationError, match="CEL runtime error: attribute numa: unsupported attribute value"):
+        allocated(slices, claim_obj("a", asked("gpu", 1, "true")))
 
 
 def test_both_ways_of_writing_an_attribute_are_one() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from fairlead.scheduler.framework import ClusterEvent, EventKind
 from fairlead.scheduler.plugins.pod_relations.topology_spread import PodTopologySpread
 from tests.scheduler.pods_in_zones import WEB, ZONE, in_namespace, near, term, terminating, zoned
 from tests.scheduler.scheduler_world import Cluster, Obj, node, node_obj, pod
+from tests.work import calls
 
 NOT_NEAR = "node(s) didn't match pod affinity rules"
 SKEWED = "node(s) didn't match pod topology spread constraints"
@@ -70,6 +72,20 @@ def test_a_newcomer_that_its_own_rule_does_not_count_adds_nothing() -> None:
     populate(cluster, a1=1)
     assert cluster.feasible(spread(rule())) == {"b1"}
     assert cluster.feasible(spread(rule(), labels={})) == {"a1", "b1"}
+
+
+@pytest.mark.parametrize("when", ["DoNotSchedule", "ScheduleAnyway"])
+def test_of_many_labels_that_no_node_has_the_first_decides(when: str) -> None:
+    """A pod may have thousands of rules; a node has not as many labels."""
+    cluster, works = zoned("a1", "b1"), list[int]()
+    plugin = PodTopologySpread()
+    for count in (1, 100):
+        request = cluster.request(spread(*(rule(key=f"rack{number}", when=when) for number in range(count))))
+        ask = plugin.filter if when == "DoNotSchedule" else plugin.score
+        rows = cluster.snapshot.rows()
+        assert not ask(request, cluster.snapshot, rows).any()
+        works.append(calls(partial(ask, request, cluster.snapshot, rows)))
+    assert works[1] < 100 * works[0] / 2
 
 
 def test_a_rule_without_selector_counts_nobody() -> None:

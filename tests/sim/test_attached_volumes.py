@@ -198,6 +198,16 @@ def test_a_driver_that_attaches_nothing_has_no_attachments() -> None:
     live(check)
 
 
+def test_nothing_is_attached_to_a_node_that_is_not_there() -> None:
+    async def check(api: Api) -> None:
+        spec = {"attacher": EBS, "nodeName": "elsewhere", "source": {"persistentVolumeName": "v"}}
+        await api.create(VOLUME_ATTACHMENTS, {"metadata": {"name": "by-hand"}, "spec": spec})
+        await asyncio.sleep(60)
+        assert await attached(api) == [("elsewhere", False)]
+
+    live(check)
+
+
 def test_nodes_have_csinodes_of_their_own_and_take_them_along() -> None:
     async def check(api: Api) -> None:
         await api.create(NODES, {"metadata": {"name": "late"}})

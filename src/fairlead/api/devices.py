@@ -5,6 +5,7 @@ Source: k8s.io/api/resource/v1/types.go (1.36).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -19,6 +20,9 @@ FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 EXTENDED_RESOURCE_CLAIM: Final = "resource.kubernetes.io/extended-resource-claim"
 #: `deviceclass.resource.kubernetes.io/NAME` asks for devices of a class as if they were an extended resource.
 CLASS_RESOURCE_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
+
+#: Later ones may have lists (DRAListTypeAttributes).
+ATTRIBUTE_TYPES: Final = frozenset({"int", "bool", "string", "version"})
 
 ALL: Final = "All"
 MOST_RESULTS: Final = 32
@@ -76,9 +80,14 @@ class ConsumedCounters(View):
     counters: dict[str, Counter] = {}
 
 
+def value_of(attribute: Mapping[str, Any]) -> tuple[str, Any] | None:
+    """The type and the value of an attribute of a device; None where it has no type of Kubernetes 1.36."""
+    return next((typed for typed in attribute.items() if typed[0] in ATTRIBUTE_TYPES), None)
+
+
 class Device(View):
     name: str = ""
-    #: Each has one of `int`, `bool`, `string` and `version`.
+    #: Each has one of ATTRIBUTE_TYPES.
     attributes: dict[str, dict[str, Any]] | None = None
     capacity: dict[str, DeviceCapacity] | None = None
     consumes_counters: tuple[ConsumedCounters, ...] | None = None

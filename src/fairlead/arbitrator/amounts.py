@@ -5,12 +5,49 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+import msgspec
+
 from fairlead.api.quantity import parse
 
 #: How the names of quotas begin; a bare name is a request (S2-20).
 REQUESTS: Final = "requests."
 LIMITS: Final = "limits."
 _SIZES: Final = (("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10))
+
+
+class _Read(msgspec.Struct, frozen=True):
+    """What was read, how, and what came of it."""
+
+    amounts: Mapping[str, str | int]
+    prefix: str
+    capacity: Mapping[str, int]
+    found: dict[str, int]
+
+
+class KnownAmounts:
+    """What was read in one cycle and is asked for in the next: the amounts of a Consumer may be a megabyte, and seldom
+    change.
+    """
+
+    def __init__(self) -> None:
+        self._before: dict[int, _Read] = {}
+        self._now: dict[int, _Read] = {}
+
+    def begin(self) -> None:
+        """Forget what the last cycle did not ask for."""
+        self._before, self._now = self._now, {}
+
+    def parse(
+        self, amounts: Mapping[str, str | int] | None, capacity: Mapping[str, int], prefix: str
+    ) -> dict[str, int]:
+        """`parse_amounts`; the answer is shared."""
+        if not amounts:
+            return {}
+        known = self._before.get(id(amounts))  # of these, as long as it keeps them
+        if known is None or known.amounts is not amounts or (known.prefix, known.capacity) != (prefix, capacity):
+            known = _Read(amounts, prefix, capacity, parse_amounts(amounts, capacity, prefix))
+        self._now[id(amounts)] = known
+        return known.found
 
 
 def parse_amounts(

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from fairlead.arbitrator.accounting import Accounting, RequestVector
+from fairlead.arbitrator.amounts import KnownAmounts
 from fairlead.arbitrator.granting import Granting
 from fairlead.arbitrator.objects import Consumer, ConsumerGroup, PolicySpec, ShareSpec
 from fairlead.arbitrator.outcomes import Amounts, Division, ShareOutcome
@@ -34,14 +35,17 @@ async def divide_cluster(
     accounting: Accounting,
     quotas: Mapping[str, Mapping[str, str]] = _NOTHING,
     stuck: Mapping[str, Mapping[RequestVector, int]] = _NOBODY,
+    amounts: KnownAmounts | None = None,
 ) -> Division:
     """The outcome of every namespace that has a Consumer, and of every group. `quotas`: what the ResourceQuotas of a
-    namespace allow altogether; `stuck`: how many of its pods fit on no node whatever is evicted.
+    namespace allow altogether; `stuck`: how many of its pods fit on no node whatever is evicted;
+    `amounts`: those that were read before.
 
     Shares of many are worked out beside the loop; what is held is read again then.
     """
     line = sorted(consumers, key=lambda consumer: consumer.metadata.namespace)
-    return await _Cycle(PolicyInputs(line, groups, policy, accounting.capacity, quotas), accounting, stuck).run()
+    inputs = PolicyInputs(line, groups, policy, accounting.capacity, quotas, amounts or KnownAmounts())
+    return await _Cycle(inputs, accounting, stuck).run()
 
 
 class _Cycle:

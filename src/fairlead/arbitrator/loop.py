@@ -24,6 +24,7 @@ from fairlead.api.scheduling import Pod
 from fairlead.api.verbs import Api
 from fairlead.arbitrator import evictions, legacy_group
 from fairlead.arbitrator.accounting import RequestVector, is_gated, is_waiting, limited, requested
+from fairlead.arbitrator.amounts import KnownAmounts
 from fairlead.arbitrator.divide import divide_cluster
 from fairlead.arbitrator.gates import lift
 from fairlead.arbitrator.grant_table import GrantTable
@@ -47,7 +48,7 @@ from fairlead.arbitrator.objects import (
 )
 from fairlead.arbitrator.outcomes import Division, ShareOutcome
 from fairlead.arbitrator.publishing import AllocationReport, EvictionNotice, Publisher, futility
-from fairlead.arbitrator.quotas import allowed_by
+from fairlead.arbitrator.quotas import QuotaBounds
 from fairlead.arbitrator.reclaim import EquivalenceClass, FitChecker, ReclaimPlan, plan_reclaim
 from fairlead.arbitrator.reclaimable import ReclaimInputs
 from fairlead.arbitrator.retrigger import retrigger
@@ -106,6 +107,7 @@ class Arbitrator:
         self._done: tuple[int, int] | None = None
         self._look_again_at = 0.0
         self._notices = Notices()
+        self._amounts = KnownAmounts()
         self._trials = Trials(self.accounting.vector, self._count_trial)
         self._first_seen: dict[str, float] = {}  # namespaces, and when they came
         self._defaults_due = float("inf")
@@ -160,6 +162,7 @@ class Arbitrator:
         self._nodes.subscribe(self.accounting.node_event)
         self._namespaces.subscribe(self._namespace_event)
         self._quotas.subscribe(self._changed)
+        self._bounds = QuotaBounds(self._quotas)
         self._budgets.subscribe(self._changed)
         self._consumers.subscribe(self._changed)
         self._groups.subscribe(self._changed)
@@ -215,8 +218,10 @@ class Arbitrator:
         self.accounting.select(policy.node_selector)
         self.accounting.count_by(limited if policy.policy == "limits" else requested, self._pods)
         consumers = await self._all_consumers()
-        quotas = allowed_by(self._quotas)
-        division = await divide_cluster(consumers.values(), self._groups, policy, self.accounting, quotas, self._stuck)
+        self._amounts.begin()
+        division = await divide_cluster(
+            consumers.values(), self._groups, policy, self.accounting, self._bounds.all(), self._stuck, self._amounts
+        )
         unlimited = frozenset(name for name, consumer in consumers.items() if consumer.spec.unlimited)
         self.grants.publish(division, unlimited, policy.prefix)
         self._refused_evictions = {

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from fairlead.api.quantity import QuantityError
 from fairlead.arbitrator.accounting import RequestVector
-from fairlead.arbitrator.amounts import parse_amounts
+from fairlead.arbitrator.amounts import KnownAmounts
 from fairlead.arbitrator.group_tree import GroupTree
 from fairlead.arbitrator.objects import Consumer, ConsumerGroup, PolicySpec
 from fairlead.arbitrator.outcomes import Amounts
@@ -24,9 +24,10 @@ class PolicyInputs:
         policy: PolicySpec,
         capacity: Amounts,
         quotas: Mapping[str, Mapping[str, str]],
+        amounts: KnownAmounts,
     ) -> None:
         """`quotas`: what the ResourceQuotas of a namespace allow altogether."""
-        self.consumers, self.policy = consumers, policy
+        self.consumers, self.policy, self._amounts = consumers, policy, amounts
         self.groups = {group.metadata.name: group for group in groups}
         self.tree = GroupTree({name: group.spec.parent for name, group in self.groups.items()})
         counted = frozenset(policy.resources or capacity)
@@ -40,7 +41,7 @@ class PolicyInputs:
     def parse(self, amounts: Mapping[str, str | int] | None) -> dict[str, int]:
         """In whole numbers. Invalid amounts count for nothing here: the review at admission reports them."""
         try:
-            return parse_amounts(amounts, self.capacity, self.policy.prefix)
+            return self._amounts.parse(amounts, self.capacity, self.policy.prefix)
         except QuantityError:
             return {}
 
@@ -56,6 +57,8 @@ class PolicyInputs:
     def clamped(self, namespace: str) -> tuple[str, ...]:
         """The resources of which its quota allows less than its `hard` (S2-48)."""
         own, hard = self._hard[namespace], self.hard[namespace]
+        if own is hard:
+            return ()
         return tuple(sorted(resource for resource in own if hard.get(resource, 0) < own[resource]))
 
     def parent(self, consumer: Consumer) -> str:
@@ -67,5 +70,7 @@ class PolicyInputs:
         return self.tree.above(self.parent(consumer))
 
     def _bound(self, namespace: str) -> dict[str, int]:
-        own, quota = self._hard[namespace], self._quotas.get(namespace, {})
+        own, quota = self._hard[namespace], self._quotas.get(namespace)
+        if not quota:
+            return own
         return {name: min(own.get(name, amount), amount) for name, amount in (own | quota).items()}

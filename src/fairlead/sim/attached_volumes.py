@@ -245,7 +245,8 @@ class AttachedVolumes:
         if attachment.metadata.is_terminating:
             is_open = any(each.startswith(ATTACHER_FINALIZER) for each in attachment.metadata.finalizers)
         else:
-            is_open = not attachment.status.attached
+            is_on_node = self._nodes.get(attachment.spec.node_name) is not None
+            is_open = is_on_node and not attachment.status.attached
         return is_open and self._is_ours(attachment)
 
     def _is_ours(self, attachment: VolumeAttachment) -> bool:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from fairlead.agent import linux
 from fairlead.agent.csi.drivers import CsiDrivers, Driver
 from fairlead.agent.runtimes.base import RuntimeFailure
 from fairlead.agent.volumes.problems import VolumeProblem
@@ -49,6 +50,10 @@ _MODES: Final = {
 }
 
 log = logging.getLogger(__name__)
+
+
+class StillMounted(OSError):
+    """What a driver has mounted it has not taken back yet: no event tells of it, and it is tried again."""
 
 
 class Mounted(msgspec.Struct, frozen=True):
@@ -86,6 +91,7 @@ class CsiVolumes:
         self._shown, self._say = shown, say
         self._users: dict[_Volume, set[Path]] = defaultdict(set)  # by folders of pods
         self._locks: dict[_Volume, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._ready: set[_Volume] = set()  # staged since the agent began: a machine that went down has nothing mounted
         self._node_changed = asyncio.Event()
         for folder in self.folders():
             for _, volume in _records(folder / PUBLISHED, "*"):
@@ -128,7 +134,13 @@ class CsiVolumes:
         return Mounted(mine / "mount", _takes_owner(about, spec))
 
     async def unmount(self, folder: Path) -> None:
-        """Take back what a pod has, and what no other has from the node. RuntimeFailure."""
+        """Take back what a pod has, and what no other has from the node. StillMounted."""
+        try:
+            await self._unmount(folder)
+        except RuntimeFailure as failure:
+            raise StillMounted(f"volumes of drivers are mounted yet: {failure}") from None
+
+    async def _unmount(self, folder: Path) -> None:
         for record, volume in list(_records(folder / PUBLISHED, "*")):
             async with self._locks[volume]:
                 await self._unpublish(volume, record.parent)
@@ -137,8 +149,9 @@ class CsiVolumes:
                 self._users[volume].discard(folder)
                 if not self._users[volume]:
                     await self._unstage(volume)
-                    del self._users[volume]
-                    self._say()
+                    if not self._users[volume]:  # nobody has come meanwhile
+                        del self._users[volume]
+                        self._say()
         if (mine := folder / PUBLISHED).is_dir():
             mine.rmdir()
 
@@ -183,7 +196,7 @@ class CsiVolumes:
         if STAGE not in driver.capabilities:
             return ""
         target = folder / "globalmount"
-        if (folder / "done").exists():
+        if volume in self._ready:
             return str(target)
         await asyncio.to_thread(_write_down, folder, volume, target)
         source: Obj = spec["csi"]
@@ -196,7 +209,7 @@ class CsiVolumes:
             volume_context=source.get("volumeAttributes") or {},
         )
         await driver.client.call(STAGE_VOLUME, asked, _CALL_SECONDS)
-        (folder / "done").touch()
+        self._ready.add(volume)
         return str(target)
 
     async def _unstage(self, volume: _Volume) -> None:
@@ -205,6 +218,7 @@ class CsiVolumes:
         folder = self._staged(volume)
         if not (folder / _RECORD).exists():
             return
+        self._ready.discard(volume)
         target = folder / "globalmount"
         driver = self._registered(volume.driver)
         await driver.client.call(
@@ -226,6 +240,8 @@ class CsiVolumes:
     ) -> None:
         from fairlead.agent.csi.messages import PUBLISH_VOLUME, Publish
 
+        if await asyncio.to_thread(linux.mount_points, folder / "mount"):  # an earlier agent had it mounted
+            return
         await asyncio.to_thread(_write_down, folder, volume, None)
         source: Obj = found["spec"]["csi"]
         about_pod = _about_pod(manifest) if about is not None and about.spec.pod_info_on_mount else {}
@@ -317,12 +333,11 @@ def _write_down(folder: Path, volume: _Volume, target: Path | None) -> None:
 
 def _strike_out(folder: Path, target: Path) -> None:
     """What is mounted there yet would lose what is in it: that is left alone."""
-    if target.is_mount():
+    if linux.mount_points(target):
         raise RuntimeFailure(f"{target} is still mounted")
     if target.is_dir() and not target.is_symlink():
         target.rmdir()
-    for name in ("done", _RECORD):
-        (folder / name).unlink(missing_ok=True)
+    (folder / _RECORD).unlink(missing_ok=True)
     folder.rmdir()
 
 

@@ -75,8 +75,8 @@ class RemnantCollector:
             if self._is_stray(folder.name):
                 try:
                     await self._place.claims.csi.unmount(folder)
-                except (RuntimeFailure, OSError) as failure:
-                    log.warning("volumes of pod %s, which has gone, are mounted yet: %s", folder.name, failure)
+                except OSError as failure:
+                    log.warning("pod %s has gone: %s", folder.name, failure)
                 else:
                     await asyncio.to_thread(PodVolumes(folder, 0).tear_down)
 
@@ -89,7 +89,9 @@ class RemnantCollector:
 
 
 async def tear_down(place: Place, uid: str, cgroup: str) -> None:
-    """Remove all that there is of a pod but its logs. RuntimeFailure, after which it may be tried again."""
+    """Remove all that there is of a pod but its logs. RuntimeFailure, or OSError while volumes are mounted: it may be
+    tried again.
+    """
     await place.runtime.remove_sandbox(uid)
     with suppress(NetworkFailed):  # what could not be taken back is collected later
         await place.network.detach(uid)

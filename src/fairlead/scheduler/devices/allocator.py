@@ -22,7 +22,7 @@ from fairlead.api.scheduling import Node
 from fairlead.api.taints import BINDING_EFFECTS, is_tolerated
 from fairlead.scheduler.devices.capacity import Amounts, taken_by
 from fairlead.scheduler.devices.constraints import AttributeConstraint
-from fairlead.scheduler.devices.counters import Counters
+from fairlead.scheduler.devices.counters import Counters, number_of_counters
 from fairlead.scheduler.devices.effort import Effort
 from fairlead.scheduler.devices.pools import Candidate, Pool
 from fairlead.scheduler.devices.selectors import SelectorError, Selectors
@@ -108,8 +108,10 @@ class Allocator:
     ) -> None:
         self._pools, self._taken, self._classes = pools, taken, classes
         self._selectors, self._effort = selectors, effort
-        self._candidates = [each for pool in pools if pool.can_be_used for each in pool.candidates(node)]
-        self._counters = Counters(taken.devices)
+        self._candidates = [each for pool in pools if pool.can_be_used for each in pool.candidates(node, effort)]
+        #: What was just tried had too many devices for its claim: who chose before in that claim need not go on.
+        self._too_many = False
+        self._counters = Counters(taken.devices, taken.capacity)
         #: By device, the claims that are getting it; and what shares are being taken.
         self._given: dict[DeviceId, list[int]] = {}
         self._shares: dict[DeviceId, list[Amounts]] = {}
@@ -176,8 +178,7 @@ class Allocator:
                 if not self._selectors.match(expression, candidate.offered, candidate.index, self._effort):
                     return False
             except SelectorError as error:
-                device = "/".join(candidate.id)
-                raise AllocationError(f"{whose}: selector #{number} on device {device}: {error}") from None
+                raise AllocationError(f"{whose}: selector #{number}: {error}") from None
         return True
 
     # --- the search -------------------------------------------------------------------------------------------------
@@ -202,16 +203,23 @@ class Allocator:
             yield place
         elif place.request == len(claim.ways):
             yield _Place(place.claim + 1)
+            self._too_many = False
         elif place.way is None:
+            is_hopeless = True
             for number in range(len(claim.ways[place.request])):
                 yield place._replace(way=number)
+                is_hopeless &= self._too_many
+                self._too_many = False
+            self._too_many = is_hopeless
         else:
             way = claim.ways[place.request][place.way]
             if place.device == way.needed and (way.needed or way.asked.allocation_mode != ALL):
                 claim.fulfilled.append(way)
                 yield _Place(place.claim, place.request + 1)
                 claim.fulfilled.pop()
-            elif len(claim.chosen) + way.needed - place.device <= MOST_RESULTS:
+            elif len(claim.chosen) + way.needed - place.device > MOST_RESULTS:
+                self._too_many = True
+            else:
                 yield from self._devices(claim, way, place)
 
     def _devices(self, claim: _Claim, way: Way, place: _Place) -> Iterator[_Place]:
@@ -219,10 +227,13 @@ class Allocator:
         last = min(place.start + 1, way.needed) if is_all else len(way.candidates)
         for number in range(place.start, last):
             candidate = way.candidates[number]
+            self._effort.look_at()
             chosen = self._take(place.claim, claim, way, candidate)
             if chosen is not None:
                 yield place._replace(device=place.device + 1, start=number + 1)
                 self._give_back(place.claim, claim, way, chosen)
+                if self._too_many:
+                    return
 
     def _take(self, number: int, claim: _Claim, way: Way, candidate: Candidate) -> Chosen | None:
         """Give the device to the claim, if it may have it."""
@@ -231,11 +242,11 @@ class Allocator:
             return None
         if not self._is_meant(claim.claim, way.class_, asked, candidate):
             return None
-        self._effort.try_one(len(claim.constraints))
+        counts = self._counts(candidate)
+        self._effort.try_one(len(claim.constraints) + (number_of_counters(device) if counts else 0))
         consumed = self._share(asked, candidate)
         if consumed is None:
             return None
-        counts = self._counts(candidate)
         if counts and not self._counters.take(candidate.pool, device):
             return None
         for index, constraint in enumerate(claim.constraints):
@@ -244,6 +255,10 @@ class Allocator:
                     added.remove(way.names, id_[0], device)
                 if counts:
                     self._counters.give_back(candidate.pool, device)
+                if asked.allocation_mode == ALL:  # a claim that contradicts itself
+                    about, name = f"claim {claim.claim.metadata.key}, request {asked.name or way.name}", "/".join(id_)
+                    why = "because a claim constraint would not be satisfied"
+                    raise AllocationError(f"{about}: cannot add device {name} {why}")
                 return None
         if device.allow_multiple_allocations:
             self._shares.setdefault(id_, []).append(consumed)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from fairlead.api.devices import Device, DeviceConstraint
+from fairlead.api.devices import Device, DeviceConstraint, value_of
 
 
 class AttributeConstraint:
@@ -46,4 +46,4 @@ def attribute_of(name: str, driver: str, device: Device) -> tuple[str, Any] | No
     attributes = device.attributes or {}
     domain, _, own = name.partition("/")
     found = attributes.get(name) or (attributes.get(own) if domain == driver else None)
-    return next(iter(found.items()), None) if found else None
+    return value_of(found) if found else None

@@ -20,7 +20,8 @@ _Name: TypeAlias = tuple[str, str]
 class Counters:
     """What is left of the counters of each pool, in billionths, beside the devices that are allocated."""
 
-    def __init__(self, allocated: Container[DeviceId]) -> None:
+    def __init__(self, *allocated: Container[DeviceId]) -> None:
+        """`allocated`: the devices that are given away, whole or in shares."""
         self._allocated = allocated
         self._left: dict[PoolId, Counter[_Name]] = {}
 
@@ -44,10 +45,15 @@ class Counters:
                     for name, counter in found.counters.items()
                 }
             )
-            for id_, device in pool.devices():
-                if id_ in self._allocated:
+            for id_, device in pool.consumers:
+                if any(id_ in devices for devices in self._allocated):
                     left.subtract(_consumed(device))
         return left
+
+
+def number_of_counters(device: Device) -> int:
+    """From how many the device takes something."""
+    return sum(len(found.counters) for found in device.consumes_counters or ())
 
 
 def _consumed(device: Device) -> Counter[_Name]:

@@ -6,9 +6,9 @@ from typing import Final
 
 #: In the units of CEL, of which Python does about a million a second: a turn of the loop, no more.
 MOST: Final = 200_000
-#: What trying a device takes, and for each constraint that it has to meet.
+#: What trying a device takes, and for each constraint that it has to meet, each counter that it takes from.
 _PER_TRY: Final = 5
-_PER_CONSTRAINT: Final = 2
+_PER_CHECK: Final = 2
 
 
 class TooMuchEffort(Exception):
@@ -31,7 +31,11 @@ class Effort:
         if self._left <= 0:
             raise TooMuchEffort
 
-    def try_one(self, constraints: int) -> None:
-        """One device more is tried."""
-        self._left -= _PER_TRY + _PER_CONSTRAINT * constraints
+    def look_at(self, things: int = 1) -> None:
+        """So many slices, devices or answers are looked at."""
+        self._left -= things
         self.check()
+
+    def try_one(self, checks: int) -> None:
+        """One device more is tried, by so many constraints and counters."""
+        self.look_at(_PER_TRY + _PER_CHECK * checks)

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from fairlead.api.devices import ClassConfiguration, DeviceRequest, ResourceClaim
+from fairlead.api.devices import ClassConfiguration, ResourceClaim
 from fairlead.api.node_affinity import NAME_FIELD, NodeSelector
 from fairlead.api.objects import Obj
 from fairlead.runtime import rng
@@ -61,18 +61,11 @@ def _configs(claim: ResourceClaim, fulfilled: Sequence[Way]) -> list[Obj]:
         for request, way in zip(asked.requests or (), fulfilled, strict=True):
             if request.name in wanted or way.name in wanted:
                 found.append(_config("FromClaim", wanted, config))
-    return [_for_all(config, asked.requests or ()) for config in found]
+    return found
 
 
 def _config(source: str, requests: list[str], config: ClassConfiguration) -> Obj:
-    return {"source": source, "requests": requests, "opaque": config.opaque}
-
-
-def _for_all(config: Obj, requests: Sequence[DeviceRequest]) -> Obj:
-    """Names nobody where it is about everybody."""
-    if config["requests"] and len(config["requests"]) != len(requests):
-        return config
-    return {name: value for name, value in config.items() if name != "requests"}
+    return {"source": source} | ({"requests": requests} if requests else {}) | {"opaque": config.opaque}
 
 
 # --- where the devices are --------------------------------------------------------------------------------------------

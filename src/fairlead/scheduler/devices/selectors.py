@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fairlead.api.devices import Device
+from fairlead.api.devices import Device, value_of
 from fairlead.api.quantity import parse
 from fairlead.caches import LruCache
 from fairlead.cel.environment import Program, WrongTypeError
@@ -48,6 +48,7 @@ class Selectors:
             if len(offered.matches) >= _REMEMBERED:
                 offered.matches.clear()
             answers = offered.matches[expression] = {}
+        effort.look_at()
         answer = answers.get(index)
         if answer is None:
             answer = answers[index] = self._asked(expression, offered, index, effort)
@@ -61,7 +62,8 @@ class Selectors:
         device = offered.devices[index]
         meter = Meter(COST_MAX)
         try:
-            answer = program.metered({"device": _variables(device, offered.slice.spec.driver)}, meter)
+            variables = {"device": _variables(device, offered.slice.spec.driver)}
+            answer = program.metered(variables, meter)
         except CelError as error:
             return error
         finally:
@@ -76,13 +78,13 @@ class Selectors:
             try:
                 program = compiled(expression)
             except (CompileError, WrongTypeError) as error:
-                raise SelectorError(f"CEL compile error: {error}") from None
+                raise SelectorError(f"CEL compile error: compilation failed: {error}") from None
             self._programs.put(expression, program)
         return program
 
 
 def _variables(device: Device, driver: str) -> dict[str, Any]:
-    attributes = {name: _attribute(value) for name, value in (device.attributes or {}).items()}
+    attributes = {name: _attribute(name, value) for name, value in (device.attributes or {}).items()}
     capacity = {name: CelQuantity(parse(found.value)) for name, found in (device.capacity or {}).items()}
     return {
         "driver": driver,
@@ -92,8 +94,11 @@ def _variables(device: Device, driver: str) -> dict[str, Any]:
     }
 
 
-def _attribute(value: Mapping[str, Any]) -> Any:
-    return next((semver(found) if kind == "version" else found for kind, found in value.items()), None)
+def _attribute(name: str, value: Mapping[str, Any]) -> Any:
+    if (typed := value_of(value)) is None:
+        raise CelError(f"attribute {name}: unsupported attribute value")
+    kind, found = typed
+    return semver(found) if kind == "version" else found
 
 
 def _by_domain(values: Mapping[str, Any], driver: str) -> _Domains:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import TypeAlias
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, TypeAlias
 
 from fairlead.api.devices import CLASS_RESOURCE_PREFIX, DeviceClass, PoolId, ResourceSlice
-from fairlead.scheduler.devices.pools import Offered, Pool
+from fairlead.api.scheduling import Node
+from fairlead.caches import LruCache
+from fairlead.scheduler.devices.effort import Effort
+from fairlead.scheduler.devices.pools import PER_PLACE, Offered, Pool, are_for_one, is_seen
 from fairlead.scheduler.requirements import DeviceAmount
+
+#: Nodes of which is kept what they see of a pool.
+_REMEMBERED: Final = 10_000
 
 #: What an answer about a node rests on: what all nodes may reach, and what that node alone can.
 Stamp: TypeAlias = tuple[int, int]
@@ -22,15 +28,17 @@ class DeviceOffers:
         #: The class that stands for an extended resource.
         self._class_of: dict[str, str] = {}
         self._slices: dict[PoolId, dict[str, Offered]] = {}
-        self._pools: dict[PoolId, Pool] = {}  # as far as anybody has asked
+        self._pools: dict[PoolId, _Views] = {}  # as far as anybody has asked
         #: How many slices of a pool are for one node alone, by the node; and for others.
         self._of_node: dict[str, Counter[PoolId]] = {}
         self._shared: Counter[PoolId] = Counter()
+        #: Counts all changes, so that no stamp of a node comes again.
+        self._changes = 0
         self._common_version = 0
-        self._versions: Counter[str] = Counter()  # by node
+        self._versions: dict[str, int] = {}  # by node
 
     def set_class(self, old: DeviceClass | None, new: DeviceClass | None) -> None:
-        self._common_version += 1
+        self._common_version = self._next_change()
         if old is not None:
             self.classes.pop(old.metadata.name, None)
         if new is not None:
@@ -75,6 +83,7 @@ class DeviceOffers:
             del reached[id_]
         if node and not reached:
             del self._of_node[node]
+            self._versions.pop(node, None)
 
     def _changed(self, pool: PoolId) -> None:
         self._pools.pop(pool, None)
@@ -87,27 +96,62 @@ class DeviceOffers:
         """Whether there are devices that more than one node may reach, by its labels perhaps."""
         return bool(self._shared)
 
-    def pools_of(self, node: str) -> list[Pool]:
-        """The pools of which the node may reach devices: first those whose devices need no preparation."""
-        ids = self._of_node.get(node, Counter[PoolId]()).keys() | self._shared.keys()
-        return sorted((self._pool(id_) for id_ in ids), key=lambda pool: (pool.has_conditions, pool.id))
+    def pools_of(self, node: Node, effort: Effort) -> list[Pool]:
+        """The pools that have something for the node: first those whose devices need no preparation."""
+        ids = self._of_node.get(node.metadata.name, Counter[PoolId]()).keys() | self._shared.keys()
+        effort.look_at(len(ids))
+        pools = [pool for id_ in ids if (pool := self._pool(id_, node, effort)) is not None]
+        return sorted(pools, key=lambda pool: (pool.has_conditions, pool.id))
 
-    def _pool(self, id_: PoolId) -> Pool:
-        if (pool := self._pools.get(id_)) is None:
-            pool = self._pools[id_] = Pool.newest(id_, list(self._slices[id_].values()))
-        return pool
+    def _pool(self, id_: PoolId, node: Node, effort: Effort) -> Pool | None:
+        if (views := self._pools.get(id_)) is None:
+            views = self._pools[id_] = _Views(id_, list(self._slices[id_].values()))
+        return views.of(node, effort)
 
     def stamp(self, node: str) -> Stamp:
         """It moves when an answer about the devices of the node may become another."""
-        return self._common_version, self._versions[node]
+        return self._common_version, self._versions.get(node, 0)
 
     def touch(self, pool: PoolId) -> None:
         """Something happened to a device of the pool: whoever reaches it has to be looked at again."""
+        change = self._next_change()
         if pool in self._shared:
-            self._common_version += 1
+            self._common_version = change
             return
         for offered in self._slices.get(pool, {}).values():
-            self._versions[offered.slice.spec.node_name or ""] += 1
+            self._versions[offered.slice.spec.node_name or ""] = change
+
+    def _next_change(self) -> int:
+        self._changes += 1
+        return self._changes
+
+
+class _Views:
+    """A pool as nodes see it, as far as anybody has asked."""
+
+    def __init__(self, id_: PoolId, every: list[Offered]) -> None:
+        self._id, self._every = id_, every
+        self._common = Pool.of(id_, every, every) if are_for_one(every) else None
+        self._pools: dict[tuple[int, ...], Pool | None] = {}  # by the slices that are seen
+        self._of_node: LruCache[str, tuple[Mapping[str, str], Pool | None]] = LruCache(_REMEMBERED)
+
+    def of(self, node: Node, effort: Effort) -> Pool | None:
+        if self._common is not None:
+            return self._common
+        name, labels = node.metadata.name, node.metadata.labels
+        known = self._of_node.get(name)
+        if known is None or known[0] != labels:
+            effort.look_at(PER_PLACE * len(self._every))
+            seen = (number for number, offered in enumerate(self._every) if is_seen(offered.slice.spec, node))
+            known = labels, self._pool(tuple(seen))
+            self._of_node.put(name, known)
+        return known[1]
+
+    def _pool(self, seen: tuple[int, ...]) -> Pool | None:
+        if seen not in self._pools:
+            slices = [self._every[number] for number in seen]
+            self._pools[seen] = Pool.of(self._id, slices, self._every) if slices else None
+        return self._pools[seen]
 
 
 def _resources_of(found: DeviceClass) -> Iterator[str]:

@@ -177,6 +177,9 @@ class DynamicResources(Plugin):
         if known is not None and known.stamp == stamp and (not offers.has_shared or known.labels == labels):
             return known
         devices, reason = self._allocated(claims, snapshot, node, effort)
+        if len(answers) > 2 * len(snapshot.nodes):
+            for gone in [known for known in answers if snapshot.row_of(known) is None]:
+                del answers[gone]
         answer = answers[name] = _Answer(stamp, labels, devices, reason)
         if reason == TOO_LONG:
             self._unfinished.append((answers, name))
@@ -194,9 +197,9 @@ class DynamicResources(Plugin):
     ) -> tuple[list[ClaimDevices] | None, str]:
         """Devices of the node for the claims, or why there are none."""
         offers = snapshot.device_offers
-        pools = offers.pools_of(node.metadata.name)
         try:
             effort.check()
+            pools = offers.pools_of(node, effort)
             allocator = Allocator(node, pools, snapshot.device_claims.taken, offers.classes, self._selectors, effort)
             devices = allocator.allocate(claims)
         except NodeError as error:

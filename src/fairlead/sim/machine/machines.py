@@ -113,6 +113,8 @@ class Machines:
         self._looks: WorkQueue[str] = WorkQueue()
         #: By uid, of pods that declare theirs: of which version and profile that was made.
         self._usages: dict[str, tuple[str, Profile | None, PodUsageModels]] = {}
+        #: Of the pod that was asked about last: under which profile, and whether it declares any.
+        self._asked: tuple[Pod, Profile | None, bool] | None = None
         self._own: dict[
             tuple[str, str], tuple[float, PodUsageModels, int | None, LimitKills]
         ] = {}  # by uid and container
@@ -212,10 +214,17 @@ class Machines:
         started, killed_at = self._killed.get(key, (0.0, 0.0))
         if started == started_at and killed_at:
             return Exit(killed_at, SIGKILLED, OOM_KILLED)
-        if not declares_usage(pod, self._profiles):
+        if not self._declares(pod):
             return None
         at = self._own_limit(pod, container, started_at).container_at
         return None if at is None else Exit(at, SIGKILLED, OOM_KILLED)
+
+    def _declares(self, pod: Pod) -> bool:
+        """`declares_usage`, which looks at all containers of the pod, and is asked here for one after the other."""
+        profile = self._profiles.select(pod) if self._profiles else None
+        if self._asked is None or self._asked[0] is not pod or self._asked[1] is not profile:
+            self._asked = pod, profile, declares_usage(pod, self._profiles)
+        return self._asked[2]
 
     def node(self, name: str) -> Node | None:
         entry = self._nodes.get(name)

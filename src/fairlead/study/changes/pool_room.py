@@ -27,7 +27,6 @@ from fairlead.api.scheduling import Node
 from fairlead.client.informer import Informers
 from fairlead.scheduler.devices.allocator import AllocationError, Allocator, NodeError, Taken
 from fairlead.scheduler.devices.effort import Effort, TooMuchEffort
-from fairlead.scheduler.devices.pools import Offered, Pool
 from fairlead.scheduler.devices.selectors import Selectors
 from fairlead.scheduler.facts.device_offers import DeviceOffers
 from fairlead.sim.admission import wants
@@ -108,8 +107,9 @@ class Template:
         informers.of(DEVICE_CLASSES, DeviceClass).subscribe(self._offers.set_class)
         self._claims = informers.of(RESOURCE_CLAIMS, ResourceClaim)
         self._node = Node(metadata=ObjectMeta(name=_ANY, labels=dict(labels)))
-        slices = [Offered(encoded(each.published(_ANY)).view(ResourceSlice)) for each in devices]
-        self._pools = [Pool.newest(offered.slice.pool_id, [offered]) for offered in slices]
+        for each in devices:
+            self._offers.set_slice(None, encoded(each.published(_ANY)).view(ResourceSlice))
+        self._pools = self._offers.pools_of(self._node, Effort())
 
     def wanted(self, pod: Pod) -> Wanted | None:
         """What the pod still needs; None if nobody can say yet."""

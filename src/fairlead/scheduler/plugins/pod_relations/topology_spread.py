@@ -8,7 +8,7 @@ something: over hosts a little, over zones a little less (KEP-895, KEP-3094, KEP
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, Literal, Self
 
 import msgspec
@@ -117,6 +117,8 @@ class PodTopologySpread(PodRelationPlugin):
         mask = np.ones(len(rows), dtype=np.bool_)
         for fits, _ in self._judged(request, snapshot, rows):
             mask &= fits
+            if not mask.any():
+                break  # of thousands of constraints, most name labels that no node has
         return mask
 
     def refusals(self, request: SchedulingRequest, snapshot: Snapshot, rows: Rows) -> Refusals:
@@ -126,6 +128,8 @@ class PodTopologySpread(PodRelationPlugin):
         for fits, has_label in self._judged(request, snapshot, rows):
             lacking |= undecided & ~has_label
             undecided &= fits
+            if not undecided.any():
+                break
         count = int(lacking.sum())
         return Refusals(Counter({NO_LABEL: count, TOO_SKEWED: len(rows) - count}), lacking)
 
@@ -145,11 +149,10 @@ class PodTopologySpread(PodRelationPlugin):
         selectors = [selector for rule in rules if (selector := _selector(rule, relations)) is not None]
         return any(_is_meant(old, selector) != _is_meant(new, selector) for selector in selectors)
 
-    def _judged(self, request: SchedulingRequest, snapshot: Snapshot, rows: Rows) -> list[tuple[Mask, Mask]]:
+    def _judged(self, request: SchedulingRequest, snapshot: Snapshot, rows: Rows) -> Iterator[tuple[Mask, Mask]]:
         """Rule by rule: which rows will do, and which have its label."""
         spreads = self._spreads(request.relations, HARD, snapshot)
         labelled = _rows_with_labels(spreads, snapshot)
-        judged: list[tuple[Mask, Mask]] = []
         for spread in spreads:
             places = snapshot.labels(spread.rule.topology_key)
             eligible = _included(spread.rule, request, snapshot, labelled)
@@ -162,8 +165,7 @@ class PodTopologySpread(PodRelationPlugin):
             codes = places.codes[rows]
             has_label = codes >= 0
             skew = sums[codes] + spread.counts_newcomer(request.relations) - least
-            judged.append((has_label & (skew <= spread.rule.max_skew), has_label))
-        return judged
+            yield has_label & (skew <= spread.rule.max_skew), has_label
 
     # --- what should be ---------------------------------------------------------------------------------------------
 
@@ -172,13 +174,14 @@ class PodTopologySpread(PodRelationPlugin):
 
     def score(self, request: SchedulingRequest, snapshot: Snapshot, rows: Rows) -> Ints:
         """The fewer of the counted pods, the better; nodes without all the labels get nothing."""
-        spreads = self._spreads(request.relations, SOFT, snapshot)
         needs_all = bool(request.relations.constraints) or not self._is_system_default
-        codes = [snapshot.labels(spread.rule.topology_key).codes for spread in spreads]
         scored = np.ones(len(rows), dtype=np.bool_)
-        if needs_all:
-            for column in codes:
-                scored &= column[rows] >= 0
+        for rule in self._rules(request.relations, SOFT, snapshot) if needs_all else ():
+            scored &= snapshot.labels(rule.topology_key).codes[rows] >= 0
+            if not scored.any():
+                return np.zeros(len(rows), dtype=np.int64)
+        spreads = self._spreads(request.relations, SOFT, snapshot)
+        codes = [snapshot.labels(spread.rule.topology_key).codes for spread in spreads]
         counted = _rows_with_labels(spreads, snapshot) if needs_all else snapshot.rows()
         total = np.zeros(len(rows), dtype=np.float64)
         for spread, column in zip(spreads, codes, strict=True):

@@ -1,0 +1,108 @@
+"""What there is of devices: work that is done once for all nodes, work that is counted, and what is left of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from fairlead.scheduler.devices import pools
+from fairlead.scheduler.devices.allocator import Allocator, ClaimDevices, Taken
+from fairlead.scheduler.devices.effort import Effort, TooMuchEffort
+from fairlead.scheduler.devices.selectors import Selectors
+from fairlead.scheduler.facts.device_claims import DeviceClaims
+from fairlead.scheduler.facts.device_offers import DeviceOffers
+from tests.scheduler.devices_world import (
+    DRIVER,
+    Obj,
+    asked,
+    claim,
+    claim_obj,
+    class_obj,
+    of_class,
+    published,
+    slice_obj,
+)
+from tests.scheduler.scheduler_world import node
+
+NODES = [node(f"n{number}", labels={"rack": str(number)}) for number in range(20)]
+NOBODY = Taken(frozenset(), {})
+
+
+def offered(*slices: Obj) -> DeviceOffers:
+    offers = DeviceOffers()
+    offers.set_class(None, of_class(class_obj()))
+    for slice_ in slices:
+        offers.set_slice(None, published(slice_))
+    return offers
+
+
+def searched(
+    offers: DeviceOffers, taken: Taken = NOBODY, most: int = 1_000_000, wanted: str = "true"
+) -> ClaimDevices | None:
+    """What the last of the nodes has, after all others were asked in one decision."""
+    effort, found = Effort(most), None
+    for each in NODES:
+        allocator = Allocator(each, offers.pools_of(each, effort), taken, offers.classes, Selectors(), effort)
+        found = allocator.allocate([claim(claim_obj("a", asked("gpu", 1, wanted)))])
+    return None if found is None else found[0]
+
+
+def by_rack(number: int) -> Obj:
+    term = {"matchExpressions": [{"key": "rack", "operator": "In", "values": [str(number)]}]}
+    return {"nodeSelector": {"nodeSelectorTerms": [term]}}
+
+
+@pytest.mark.parametrize("is_everywhere", [True, False])
+def test_where_a_slice_can_be_reached_is_found_out_once_for_a_node(
+    monkeypatch: pytest.MonkeyPatch, is_everywhere: bool
+) -> None:
+    looked, reached = Counter[str](), pools.is_reached
+    monkeypatch.setattr(pools, "is_reached", lambda *args: (looked.update(["once"]), reached(*args))[1])
+    places = [{"allNodes": True} if is_everywhere else by_rack(number) for number in range(20)]
+    offers = offered(
+        *(slice_obj("far", f"d{number}", called=f"s{number}", of=20, **place) for number, place in enumerate(places))
+    )
+    for _ in range(3):
+        assert searched(offers)
+    assert looked["once"] == (0 if is_everywhere else 20 * 20)
+
+
+def test_devices_that_are_in_use_count_as_work() -> None:
+    names = [f"d{number}" for number in range(1_000)]
+    taken = Taken({(DRIVER, "far", name) for name in names}, {})
+    with pytest.raises(TooMuchEffort):
+        searched(offered(slice_obj("far", *names, allNodes=True)), taken, most=10_000)
+
+
+def test_answers_that_are_known_count_as_work() -> None:
+    offers = offered(slice_obj("far", *(f"d{number}" for number in range(1_000)), allNodes=True))
+    other = "device.driver == 'other'"
+    assert searched(offers, wanted=other) is None
+    with pytest.raises(TooMuchEffort):
+        searched(offers, most=10_000, wanted=other)
+
+
+def test_nothing_is_left_of_what_is_gone() -> None:
+    slices = [
+        slice_obj("far", "d0", "d1", allNodes=True),
+        slice_obj("racks", "d0", **by_rack(1)),
+        *(slice_obj(f"n{number}", "d0", node=f"n{number}") for number in range(5)),
+    ]
+    offers = offered(*slices)
+    claims = DeviceClaims(offers)
+    for number in range(10):
+        made = claim(claim_obj(f"c{number}"))
+        claims.set(None, made)
+        claims.wanted(made)
+        if (devices := searched(offers, claims.taken)) is not None:
+            claims.reserve(f"pod-{number}", [(made, devices)])
+    for number in range(10):
+        claims.set(claim(claim_obj(f"c{number}")), None)
+        claims.pod_gone(f"pod-{number}")
+    for slice_ in slices:
+        offers.set_slice(published(slice_), None)
+    offers.set_class(of_class(class_obj()), None)
+    for facts in (offers, claims):
+        kept = {name: value for name, value in vars(facts).items() if hasattr(value, "__len__") and len(value)}
+        assert not kept
