@@ -67,7 +67,9 @@ class DeviceClaims:
         either = new or old
         assert either is not None
         known = self._claims.get(either.metadata.key)
-        if known is not None and new is not None and _is_newer(known, new):
+        # One of this very uid that is gone is gone, whatever was last known of it.
+        is_gone = known is not None and new is None and known.metadata.uid == either.metadata.uid
+        if known is not None and not is_gone and _is_newer(known, either):
             return known
         if known is not None:
             del self._claims[known.metadata.key], self._by_uid[known.metadata.uid]
@@ -82,6 +84,11 @@ class DeviceClaims:
                 self._count_again(claim.metadata.uid)
         self._notify(either.metadata.key)
         return known
+
+    def answered(self, claim: ResourceClaim) -> None:
+        """A claim as the server has answered; one that the watch has told to be gone does not come back by that."""
+        if claim.metadata.uid in self._by_uid:
+            self.set(None, claim)
 
     def wanted(self, claim: ResourceClaim) -> bytes:
         """The same for claims that ask for the same."""
@@ -145,7 +152,7 @@ class DeviceClaims:
 
     def written(self, pod: str, uid: str, claim: ResourceClaim) -> None:
         """What was reserved for the claim with that uid is allocated, as the server has answered."""
-        self.set(None, claim)
+        self.answered(claim)
         self._end(pod, uid)
 
     def release(self, pod: str) -> None:

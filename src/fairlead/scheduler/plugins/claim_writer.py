@@ -14,7 +14,7 @@ import msgspec
 
 from fairlead.api.builtin import PODS, RESOURCE_CLAIMS
 from fairlead.api.devices import FINALIZER, AllocatedDevice, ResourceClaim
-from fairlead.api.errors import ApiError, Conflict
+from fairlead.api.errors import ApiError, Conflict, InternalError, ServerTimeout, ServiceUnavailable, TooManyRequests
 from fairlead.api.event_types import NORMAL
 from fairlead.api.meta import Condition
 from fairlead.api.objects import Obj
@@ -30,6 +30,9 @@ from fairlead.scheduler.requirements import device_amounts_of, device_claims_of
 
 #: As client-go's `DefaultRetry`.
 _TRIES: Final = 5
+#: Answers that say nothing about the object; how long until it is asked for again.
+_UNKNOWN: Final = (InternalError, ServiceUnavailable, ServerTimeout, TooManyRequests)
+_RETRY_SECONDS: Final = 1.0
 
 
 class BindingState(msgspec.Struct, frozen=True):
@@ -70,6 +73,7 @@ class ClaimWriter:
         namespace = self._pod.metadata.namespace
         made = (await self._api.create(RESOURCE_CLAIMS, to_be_made(wanted, self._pod), namespace)).view(ResourceClaim)
         self._made = made
+        self._claims.set(None, made)
         await self._reserve(made, wanted.metadata.uid)
         status = status_of(made, device_amounts_of(self._pod))
         await writes.patch_status(self._api, self._pod, {"extendedResourceClaimStatus": status})
@@ -84,6 +88,8 @@ class ClaimWriter:
                     raise
                 meta = claim.metadata
                 claim = (await self._api.get(RESOURCE_CLAIMS, meta.name, meta.namespace)).view(ResourceClaim)
+                if claim.metadata.uid != meta.uid:  # another one of that name, which may ask for something else
+                    raise PluginError(f"claim {meta.key} got deleted in the meantime") from None
             else:
                 self._claims.written(pod, uid, written)
                 return
@@ -121,6 +127,7 @@ class ClaimWriter:
     async def take_back(self) -> None:
         """The pod does not get its node: nothing is kept for it. What cannot be written is done at the next try."""
         uid = self._pod.metadata.uid
+        await self._learn_what_was_written()
         if self._made is not None:
             with suppress(ApiError, OSError):
                 await writes.delete_claim(self._api, self._made)
@@ -139,7 +146,27 @@ class ClaimWriter:
                 )
             except (ApiError, OSError):
                 continue
-            self._claims.set(None, done.view(ResourceClaim))
+            self._claims.answered(done.view(ResourceClaim))
+
+    async def _learn_what_was_written(self) -> None:
+        """Where the answer to a write was lost, its devices may be taken: they stay reserved until that is known."""
+        reservation = self._claims.reservation(self._pod.metadata.uid)
+        for claim, _ in list(reservation.claims.values()) if reservation is not None else ():
+            asked = self._made if is_in_memory(claim) else claim
+            if asked is not None:
+                await self._learn(asked)
+
+    async def _learn(self, claim: ResourceClaim) -> None:
+        while True:
+            try:
+                found = await self._api.get(RESOURCE_CLAIMS, claim.metadata.name, claim.metadata.namespace)
+            except (ApiError, OSError) as error:
+                if isinstance(error, ApiError) and not isinstance(error, _UNKNOWN):
+                    return
+                await asyncio.sleep(_RETRY_SECONDS)
+            else:
+                self._claims.answered(found.view(ResourceClaim))
+                return
 
     # --- waiting ------------------------------------------------------------------------------------------------------
 

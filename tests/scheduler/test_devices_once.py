@@ -1,0 +1,172 @@
+"""No device has two claims at any moment: whatever is written, refused, lost on the way or learned late."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairlead.api import builtin
+from fairlead.api.encoded import Encoded
+from fairlead.api.errors import Conflict, NotFound, ServiceUnavailable
+from fairlead.api.objects import Obj
+from fairlead.api.resources import Resource
+from fairlead.api.users import MASTERS, User
+from fairlead.api.verbs import WATCH, DeleteOptions, PatchType, WatchEvent, WatchQuery
+from fairlead.client.informer import Informers
+from fairlead.runtime import loops, rng
+from fairlead.scheduler.cluster_model import ClusterModel
+from fairlead.scheduler.loop import Scheduler
+from fairlead.server.context import RequestContext
+from fairlead.server.registry.registry import UserApi
+from tests.registry_api import RegistryApi
+from tests.scheduler.devices_world import asked, claim_obj, class_obj, slice_obj
+from tests.scheduler.scheduler_world import node_obj, pod_obj
+
+CLAIMS = builtin.RESOURCE_CLAIMS
+FATES = ("done", "done", "refused", "overtaken", "lost", "lost and unknown", "late")
+
+
+class Weather(UserApi):
+    """What becomes of the writes of claims, one after the other; who watches them learns of them late."""
+
+    def __init__(self, api: RegistryApi, fates: Iterator[str], delay: float) -> None:
+        super().__init__(api.registry, RequestContext(User("scheduler", (MASTERS,)), tracks_fields=False))
+        self._fates, self._delay = fates, delay
+
+    async def patch(self, resource: Resource, name: str, namespace: str, *args: Any, **more: Any) -> Encoded:
+        fate = next(self._fates, "done") if resource == CLAIMS else "done"
+        if fate == "refused":
+            raise ServiceUnavailable("try later")
+        if fate == "overtaken":
+            raise Conflict.of(CLAIMS.plural, name, "somebody was faster")
+        if fate == "late":
+            await asyncio.sleep(3)
+        done = await super().patch(resource, name, namespace, *args, **more)
+        if fate.startswith("lost"):
+            raise ConnectionResetError("the answer was lost")
+        return done
+
+    async def watch(
+        self, resource: Resource, namespace: str = "", query: WatchQuery = WATCH
+    ) -> AsyncIterator[WatchEvent]:
+        async for event in super().watch(resource, namespace, query):
+            if resource == CLAIMS:
+                await asyncio.sleep(self._delay)
+            yield event
+
+
+class Running:
+    """A scheduler, which can be stopped at any moment; the next knows what the server does."""
+
+    def __init__(self, api: Weather) -> None:
+        self._api = api
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        informers = Informers(self._api)
+        scheduler = Scheduler(self._api, ClusterModel(informers))
+        self._tasks = [asyncio.create_task(part) for part in (informers.run(), scheduler.run())]
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+async def holders(api: RegistryApi) -> Counter[tuple[str, str]]:
+    """By pool and device, how many claims have it."""
+    claims = [item.obj() for item in (await api.list(CLAIMS)).items]
+    allocations = [claim.get("status", {}).get("allocation", {}) for claim in claims]
+    return Counter(
+        (result["pool"], result["device"])
+        for allocation in allocations
+        for result in allocation.get("devices", {}).get("results", ())
+    )
+
+
+async def end(api: RegistryApi, name: str) -> None:
+    """A pod goes, and what it had is given back, as by the controllers."""
+    await api.delete(builtin.PODS, name, "default", DeleteOptions(grace_period_seconds=0))
+    for item in (await api.list(CLAIMS)).items:
+        claim = item.obj()
+        consumers = claim.get("status", {}).get("reservedFor", [])
+        left = [consumer for consumer in consumers if consumer["name"] != name]
+        if len(left) == len(consumers) and left:
+            continue
+        version = {"resourceVersion": claim["metadata"]["resourceVersion"]}
+        status = {"reservedFor": left} | ({} if left else {"allocation": None})
+        where = claim["metadata"]["name"], "default"
+        await api.patch(CLAIMS, *where, {"metadata": version, "status": status}, PatchType.MERGE, subresource="status")
+
+
+def with_claims(name: str, *claims: str) -> Obj:
+    return pod_obj(name, resourceClaims=[{"name": claim, "resourceClaimName": claim} for claim in claims])
+
+
+STEP = st.one_of(
+    st.tuples(st.just("pod"), st.lists(st.integers(0, 5), min_size=1, max_size=2, unique=True)),
+    st.tuples(st.just("end"), st.integers(0, 9)),
+    st.tuples(st.just("anew"), st.integers(0, 5)),
+    st.tuples(st.just("restart"), st.just(0)),
+    st.tuples(st.just("wait"), st.sampled_from([0.1, 1, 15])),
+)
+
+
+@settings(deadline=None)
+@given(
+    steps=st.lists(STEP, min_size=5, max_size=20),
+    fates=st.lists(st.sampled_from(FATES), max_size=40),
+    delay=st.sampled_from([0.0, 0.5, 2.0]),
+)
+def test_no_device_has_two_claims(steps: list[tuple[str, Any]], fates: list[str], delay: float) -> None:
+    async def story(api: RegistryApi, scheduler: Running) -> None:
+        for number in range(2):
+            await api.put(builtin.NODES, node_obj(f"n{number}"))
+            await api.create(builtin.RESOURCE_SLICES, slice_obj(f"n{number}", "a", "b", node=f"n{number}"))
+        await api.create(builtin.RESOURCE_SLICES, slice_obj("net", "a", allNodes=True))
+        await api.create(builtin.DEVICE_CLASSES, class_obj())
+        for number in range(6):
+            await make(api, number)
+        names: list[str] = []
+        for kind, what in steps:
+            if kind == "pod":
+                names.append(f"p{len(names)}")
+                await api.put(builtin.PODS, with_claims(names[-1], *(f"c{number}" for number in what)))
+            elif kind == "end" and what < len(names):
+                with suppress(NotFound, Conflict):
+                    await end(api, names[what])
+            elif kind == "anew":
+                await api.patch(CLAIMS, f"c{what}", "default", {"metadata": {"finalizers": None}}, PatchType.MERGE)
+                await api.delete(CLAIMS, f"c{what}", "default")
+                await make(api, what)
+            elif kind == "restart":
+                await scheduler.stop()
+                scheduler.start()
+            await asyncio.sleep(what if kind == "wait" else 0)
+            assert set((await holders(api)).values()) <= {1}
+        for _ in range(30):
+            await asyncio.sleep(10)
+            assert set((await holders(api)).values()) <= {1}
+
+    async def make(api: RegistryApi, number: int) -> None:
+        claim = claim_obj(f"c{number}", asked(count=1 + number % 2))
+        del claim["metadata"]["uid"]
+        await api.create(CLAIMS, claim, "default")
+
+    async def play() -> None:
+        rng.seed(1)
+        async with RegistryApi() as api:
+            scheduler = Running(Weather(api, iter(fates), delay))
+            scheduler.start()
+            try:
+                await story(api, scheduler)
+            finally:
+                await scheduler.stop()
+
+    loops.run_virtual(play())
