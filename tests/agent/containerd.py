@@ -23,8 +23,8 @@ import msgspec
 import pytest
 
 from fairlead.agent import linux
+from fairlead.agent.grpc.client import CallFailed, Client
 from fairlead.agent.runtimes.cri import messages as cri
-from fairlead.agent.runtimes.cri.client import CallFailed, Client
 from tests.agent.images.archives import Entry, docker_archive, folder, layer, link
 from tests.agent.machine import missing
 

@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
+from fairlead.agent.grpc.client import Client
+from fairlead.agent.grpc.methods import Nothing
 from fairlead.agent.runtimes.cri import messages as cri
-from fairlead.agent.runtimes.cri.client import Client
 from tests.agent.containerd import PLUGINS, START_SECONDS, Containerd, entries
 from tests.agent.images.archives import layer
 from tests.agent.images.registries import LocalRegistry
@@ -130,7 +131,7 @@ class Crio(Containerd):
 
     async def _images(self) -> list[str]:
         client = Client(self.endpoint)
-        found = (await client.call(cri.LIST_IMAGES, cri.Nothing())).images
+        found = (await client.call(cri.LIST_IMAGES, Nothing())).images
         client.close()
         return [name for each in found for name in each.repo_tags]
 

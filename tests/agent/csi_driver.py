@@ -15,9 +15,9 @@ from grpclib.server import Server
 
 from fairlead.agent import linux
 from fairlead.agent.csi import messages as csi
-from fairlead.agent.devices.messages import GET_INFO, NOTIFY, PluginInfo, RegistrationStatus
-from fairlead.agent.devices.sockets import PLUGINS, REGISTRY
-from fairlead.agent.runtimes.cri.messages import Nothing
+from fairlead.agent.grpc.methods import Nothing
+from fairlead.agent.plugins.messages import GET_INFO, NOTIFY, PluginInfo, RegistrationStatus
+from fairlead.agent.plugins.sockets import PLUGINS, REGISTRY
 from tests.agent.device_driver import ServerCodec, handler
 
 NAME = "disks.fairlead.test"

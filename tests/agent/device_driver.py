@@ -18,8 +18,6 @@ from grpclib.exceptions import GRPCError
 from grpclib.server import Server
 
 from fairlead.agent.devices.messages import (
-    GET_INFO,
-    NOTIFY,
     SERVICES,
     WATCH_HEALTH,
     Claims,
@@ -27,21 +25,20 @@ from fairlead.agent.devices.messages import (
     DeviceHealth,
     DeviceIdentifier,
     DevicesHealth,
-    PluginInfo,
     Prepared,
     PreparedClaims,
     PreparedOf,
-    RegistrationStatus,
     Unprepared,
     UnpreparedClaims,
     UnpreparedOf,
     prepare,
     unprepare,
 )
-from fairlead.agent.devices.sockets import PLUGINS, REGISTRY
-from fairlead.agent.runtimes.cri import protobuf
-from fairlead.agent.runtimes.cri.client import Codec
-from fairlead.agent.runtimes.cri.messages import Method, Nothing
+from fairlead.agent.grpc import protobuf
+from fairlead.agent.grpc.client import Codec
+from fairlead.agent.grpc.methods import Method, Nothing
+from fairlead.agent.plugins.messages import GET_INFO, NOTIFY, PluginInfo, RegistrationStatus
+from fairlead.agent.plugins.sockets import PLUGINS, REGISTRY
 
 NAME = "gadgets.fairlead.test"
 V1, V1BETA1 = SERVICES

@@ -16,13 +16,14 @@ from grpclib.exceptions import GRPCError
 
 from fairlead.agent.cgroups.hierarchies import Hierarchies
 from fairlead.agent.cgroups.machine import Cgroups
+from fairlead.agent.grpc.client import Client
+from fairlead.agent.grpc.methods import Nothing
 from fairlead.agent.images_seam import PullFailure
 from fairlead.agent.node_object import NodeIdentity, NodeObject
 from fairlead.agent.runtimes.base import ContainerStatus, HandlerFeatures, RuntimeFailure, State
 from fairlead.agent.runtimes.cri import events
 from fairlead.agent.runtimes.cri import messages as cri
 from fairlead.agent.runtimes.cri import runtime as runtimes
-from fairlead.agent.runtimes.cri.client import Client
 from fairlead.agent.runtimes.cri.images import CriImages
 from fairlead.agent.runtimes.cri.runtime import CriRuntime
 from fairlead.api.builtin import NODES
@@ -314,7 +315,7 @@ async def test_an_answer_without_a_status_of_http_is_a_failure_of_the_runtime() 
         async with await asyncio.start_unix_server(answer, f"{short}/rogue.sock"):
             client = Client(f"unix://{short}/rogue.sock")
             with pytest.raises(RuntimeFailure, match="answers nonsense"):
-                async for _ in client.stream(cri.CONTAINER_EVENTS, cri.Nothing()):
+                async for _ in client.stream(cri.CONTAINER_EVENTS, Nothing()):
                     pass
             client.close()
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairlead.agent.grpc.protobuf import Malformed, Message, decode, encode
 from fairlead.agent.runtimes.base import ContainerSpec, SandboxSpec, Security
 from fairlead.agent.runtimes.cri import messages as cri
-from fairlead.agent.runtimes.cri.protobuf import Malformed, Message, decode, encode
 from fairlead.agent.runtimes.cri.specs import _user, container_config
 from fairlead.node.cgroups.containers import ContainerValues
 

@@ -12,10 +12,10 @@ import pytest
 
 from fairlead.agent.cgroups.hierarchies import hierarchies
 from fairlead.agent.cgroups.machine import Cgroups
+from fairlead.agent.grpc.client import CallFailed, Client
 from fairlead.agent.pods import remnants
 from fairlead.agent.runtimes.base import SandboxSpec
 from fairlead.agent.runtimes.cri import messages as cri
-from fairlead.agent.runtimes.cri.client import CallFailed, Client
 from fairlead.agent.runtimes.cri.specs import sandbox_config
 from fairlead.api.builtin import NODES
 from fairlead.api.objects import Obj

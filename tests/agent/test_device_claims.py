@@ -10,9 +10,9 @@ from pathlib import Path
 
 from fairlead.agent.csi.drivers import CsiDrivers
 from fairlead.agent.devices.claims import STATE, DeviceClaims
-from fairlead.agent.devices.drivers import Drivers
+from fairlead.agent.devices.drivers import DeviceDrivers
 from fairlead.agent.devices.messages import HEALTHY, UNHEALTHY
-from fairlead.agent.devices.sockets import PluginSockets
+from fairlead.agent.plugins.sockets import PluginSockets
 from fairlead.api.builtin import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from fairlead.api.objects import Obj
 from fairlead.api.pods import Pod
@@ -80,7 +80,7 @@ async def world(root: Path, wipe_seconds: float = 30.0, server: Server | None = 
         server = Server(MemoryStore())
         await server.open(["ServiceAccount"])
     api = server.registry.as_user(node_user(NODE))
-    drivers = Drivers(api, NODE, wipe_seconds)
+    drivers = DeviceDrivers(api, NODE, wipe_seconds)
     tasks = [asyncio.create_task(each.run()) for each in (drivers, PluginSockets(root, drivers, CsiDrivers(api, NODE)))]
     try:
         yield World(server, root, DeviceClaims(root, api, drivers))

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from fairlead.agent.devices.messages import UNHEALTHY
+from fairlead.agent.grpc import protobuf
 from fairlead.agent.runtimes.base import RuntimeFailure
 from fairlead.agent.runtimes.cri import messages as cri
-from fairlead.agent.runtimes.cri import protobuf
 from fairlead.agent.runtimes.oci.cdi import FOLDERS, inject
 from fairlead.api.builtin import DEVICE_CLASSES, NODES, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from fairlead.api.objects import Obj

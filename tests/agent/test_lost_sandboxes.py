@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from fairlead.agent import linux
+from fairlead.agent.grpc.client import Client
 from fairlead.agent.runtimes.cri import messages as cri
-from fairlead.agent.runtimes.cri.client import Client
 from fairlead.agent.runtimes.cri.specs import ROOT_LABEL
 from fairlead.api.objects import Obj
 from tests.agent.containerd import with_containerd

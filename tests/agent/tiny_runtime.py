@@ -15,10 +15,10 @@ from grpclib.const import Cardinality, Handler, Status
 from grpclib.exceptions import GRPCError
 from grpclib.server import Server, Stream
 
+from fairlead.agent.grpc.client import Codec
+from fairlead.agent.grpc.methods import Method, Nothing
+from fairlead.agent.grpc.protobuf import decode
 from fairlead.agent.runtimes.cri import messages as cri
-from fairlead.agent.runtimes.cri.client import Codec
-from fairlead.agent.runtimes.cri.messages import Method
-from fairlead.agent.runtimes.cri.protobuf import decode
 from fairlead.agent.runtimes.cri.specs import CGROUP, RUN
 
 
@@ -76,13 +76,13 @@ class TinyRuntime:
             **self._unary(cri.LIST_SANDBOXES, lambda _: self._sandboxes()),
             **self._unary(cri.SANDBOX_STATUS, lambda _: self._sandbox()),
             **self._unary(cri.STOP_SANDBOX, lambda _: self._stop_sandbox()),
-            **self._unary(cri.REMOVE_SANDBOX, lambda _: cri.Nothing()),
+            **self._unary(cri.REMOVE_SANDBOX, lambda _: Nothing()),
             **self._unary(cri.STOP, self._stop),
             **self._unary(cri.LIST, lambda _: self._list()),
             **self._unary(cri.CONTAINER_STATUS, self._container),
             **self._unary(cri.LIST_IMAGES, lambda _: cri.ListImagesResponse()),
             **self._unary(cri.IMAGE_FS, lambda _: cri.ImageFsInfoResponse()),
-            cri.CONTAINER_EVENTS.path: Handler(self._events, Cardinality.UNARY_STREAM, cri.Nothing, cri.ContainerEvent),
+            cri.CONTAINER_EVENTS.path: Handler(self._events, Cardinality.UNARY_STREAM, Nothing, cri.ContainerEvent),
         }
 
     def _unary(self, method: Method[Any, Any], answer: Any) -> dict[str, Handler]:
@@ -96,7 +96,7 @@ class TinyRuntime:
 
         return {method.path: Handler(handle, Cardinality.UNARY_UNARY, method.asked, method.answer)}
 
-    async def _events(self, stream: Stream[cri.Nothing, cri.ContainerEvent]) -> None:
+    async def _events(self, stream: Stream[Nothing, cri.ContainerEvent]) -> None:
         await stream.recv_message()
         self.calls["GetContainerEvents"] += 1
         if self.raw_events is not None:
@@ -142,14 +142,14 @@ class TinyRuntime:
         own = {"runtimeSpec": {"linux": {"namespaces": [{"type": "network", "path": "/proc/1/ns/net"}]}}}
         return cri.PodSandboxStatusResponse(cri.PodSandboxStatus(linux=linux), {"info": json.dumps(own)})
 
-    def _stop(self, asked: cri.StopContainerRequest) -> cri.Nothing:
+    def _stop(self, asked: cri.StopContainerRequest) -> Nothing:
         self.end(asked.container_id)
-        return cri.Nothing()
+        return Nothing()
 
-    def _stop_sandbox(self) -> cri.Nothing:
+    def _stop_sandbox(self) -> Nothing:
         if cri.RUNNING in self.containers.values():
             raise GRPCError(Status.DEADLINE_EXCEEDED, "waiting for what runs")
-        return cri.Nothing()
+        return Nothing()
 
     def _list(self) -> cri.ListContainersResponse:
         every = [cri.Container(id=id_, state=state) for id_, state in self.containers.items()]

@@ -28,8 +28,7 @@ from fairlead.agent.claims import claim
 from fairlead.agent.csi.drivers import CsiDrivers
 from fairlead.agent.csi.volumes import CsiVolumes
 from fairlead.agent.devices.claims import DeviceClaims
-from fairlead.agent.devices.drivers import Drivers
-from fairlead.agent.devices.sockets import PluginSockets
+from fairlead.agent.devices.drivers import DeviceDrivers
 from fairlead.agent.eviction import Evictions
 from fairlead.agent.health_port import serve_health
 from fairlead.agent.image_collector import ImageCollector
@@ -45,6 +44,7 @@ from fairlead.agent.memory_notices import MemoryNotices
 from fairlead.agent.network_choice import Networking
 from fairlead.agent.network_seam import NetworkFailed
 from fairlead.agent.node_object import NodeIdentity, NodeObject
+from fairlead.agent.plugins.sockets import PluginSockets
 from fairlead.agent.pods import apparmor, selinux
 from fairlead.agent.pods.events import PodEvents
 from fairlead.agent.pods.log_rotation import LogRotation
@@ -182,7 +182,7 @@ class NodeAgent:
         self._recorder = EventRecorder(api, "kubelet", host=identity.name)
         self._provisioner = LocalPathProvisioner(storage, identity.name, identity.hostname, root) if storage else None
         self._network, self._root = networking(config), root
-        self._drivers, self._csi_drivers = Drivers(api, identity.name), CsiDrivers(api, identity.name)
+        self._drivers, self._csi_drivers = DeviceDrivers(api, identity.name), CsiDrivers(api, identity.name)
         self._sockets = PluginSockets(root, self._drivers, self._csi_drivers)
         self._network_failure = self._adopting_failure = ""
         self._least_oom_score_adj = least

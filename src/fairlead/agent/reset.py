@@ -15,11 +15,11 @@ from fairlead.agent.cgroups.hierarchies import hierarchies
 from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.claims import LOCK, claimed, held
 from fairlead.agent.devices.claims import STATE
-from fairlead.agent.devices.sockets import PLUGINS, REGISTRY
 from fairlead.agent.measuring.machine import ROOT
 from fairlead.agent.network.reset import reset as reset_network
 from fairlead.agent.network.settings import NetworkSettings
 from fairlead.agent.network_choice import FOLDER
+from fairlead.agent.plugins.sockets import PLUGINS, REGISTRY
 from fairlead.agent.runtimes.oci.layout import Layout
 from fairlead.agent.runtimes.oci.records import container_records, sandbox_records
 from fairlead.agent.runtimes.oci.runtime import OWN_MOUNT

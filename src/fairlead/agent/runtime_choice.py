@@ -84,7 +84,7 @@ def enter_user_namespace(root: Path) -> None:
 
 
 def behind_cri(ground: Ground) -> Containers:
-    from fairlead.agent.runtimes.cri.client import Client  # gRPC is for those alone who use it
+    from fairlead.agent.grpc.client import Client
     from fairlead.agent.runtimes.cri.images import CriImages
     from fairlead.agent.runtimes.cri.runtime import CriRuntime
 

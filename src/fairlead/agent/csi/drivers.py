@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from fairlead.agent.devices.messages import PluginInfo
+from fairlead.agent.plugins.messages import PluginInfo
 from fairlead.agent.runtimes.base import RuntimeFailure
 from fairlead.api.builtin import CSI_NODES, NODES
 from fairlead.api.errors import ApiError, Conflict, NotFound
@@ -23,7 +23,7 @@ from fairlead.api.verbs import Api
 
 if TYPE_CHECKING:
     from fairlead.agent.csi.messages import NodeInfo
-    from fairlead.agent.runtimes.cri.client import Client
+    from fairlead.agent.grpc.client import Client
 
 #: What plugins of drivers call themselves.
 CSI: Final = "CSIPlugin"
@@ -55,8 +55,8 @@ class CsiDrivers:
     async def register(self, info: PluginInfo, endpoint: str) -> str:
         """Why it cannot be, or nothing."""
         from fairlead.agent.csi.messages import GET_CAPABILITIES, GET_INFO  # with what speaks gRPC
-        from fairlead.agent.runtimes.cri.client import Client
-        from fairlead.agent.runtimes.cri.messages import Nothing
+        from fairlead.agent.grpc.client import Client
+        from fairlead.agent.grpc.methods import Nothing
 
         if not any(version.removeprefix("v").partition(".")[0] == "1" for version in info.supported_versions):
             known = " ".join(f'"{each}"' for each in info.supported_versions)

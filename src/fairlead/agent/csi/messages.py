@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from fairlead.agent.runtimes.cri.messages import Method, Nothing
-from fairlead.agent.runtimes.cri.protobuf import Message
+from fairlead.agent.grpc.methods import Method, Nothing
+from fairlead.agent.grpc.protobuf import Message
 
 #: Of a node service: it wants to make a volume ready on the node once, before pods get it.
 STAGE: Final = 1

@@ -19,7 +19,7 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from fairlead.agent.devices.drivers import Drivers, NoDriver
+from fairlead.agent.devices.drivers import DeviceDrivers, NoDriver
 from fairlead.agent.devices.health import DeviceId
 from fairlead.agent.devices.messages import Claim, Device
 from fairlead.api.builtin import RESOURCE_CLAIMS
@@ -80,7 +80,7 @@ class _State(msgspec.Struct):
 
 
 class DeviceClaims:
-    def __init__(self, root: Path, api: Api, drivers: Drivers) -> None:
+    def __init__(self, root: Path, api: Api, drivers: DeviceDrivers) -> None:
         self._file, self._api, self._drivers, self._healths = root / STATE, api, drivers, drivers.healths
         self._held: dict[str, _Held] = {held.key: held for held in _read(self._file)}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # those that somebody has or wants

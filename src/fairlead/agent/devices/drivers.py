@@ -12,8 +12,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from fairlead.agent.devices.health import DeviceHealths
-from fairlead.agent.devices.messages import SERVICES, PluginInfo
+from fairlead.agent.devices.messages import SERVICES
 from fairlead.agent.devices.metrics import DeviceMetrics
+from fairlead.agent.plugins.messages import PluginInfo
 from fairlead.api.builtin import RESOURCE_SLICES
 from fairlead.api.devices import ResourceSlice
 from fairlead.api.errors import ApiError, NotFound
@@ -35,7 +36,7 @@ class NoDriver(Exception):
     """No plugin of that driver has registered."""
 
 
-class Drivers:
+class DeviceDrivers:
     def __init__(self, api: Api, node_name: str, wipe_seconds: float = WIPE_SECONDS) -> None:
         self._api, self._node_name, self._wipe_seconds = api, node_name, wipe_seconds
         self._plugins: dict[str, list[Plugin]] = defaultdict(list)  # by driver, in the order of their registration

@@ -1,27 +1,15 @@
-"""The messages of plugins of a kubelet as far as we use them, and the calls that take them.
+"""The messages of drivers of devices as far as we use them, and the calls that take them.
 
-Source: k8s.io/kubelet `pkg/apis/pluginregistration/v1/api.proto`, `pkg/apis/dra/{v1,v1beta1}/api.proto` and
-`pkg/apis/dra-health/v1alpha1/api.proto` (1.36). The versions of the second differ by `share_id` alone.
+Source: k8s.io/kubelet `pkg/apis/dra/{v1,v1beta1}/api.proto` and `pkg/apis/dra-health/v1alpha1/api.proto` (1.36). The
+versions of the first differ by `share_id` alone.
 """
 
 from __future__ import annotations
 
 from typing import Annotated, Final
 
-from fairlead.agent.runtimes.cri.messages import Method, Nothing
-from fairlead.agent.runtimes.cri.protobuf import Message
-
-
-class PluginInfo(Message, frozen=True):
-    type: Annotated[str, 1] = ""
-    name: Annotated[str, 2] = ""
-    endpoint: Annotated[str, 3] = ""
-    supported_versions: Annotated[list[str], 4] = []
-
-
-class RegistrationStatus(Message, frozen=True):
-    plugin_registered: Annotated[bool, 1] = False
-    error: Annotated[str, 2] = ""
+from fairlead.agent.grpc.methods import Method, Nothing
+from fairlead.agent.grpc.protobuf import Message
 
 
 class Claim(Message, frozen=True):
@@ -95,8 +83,6 @@ class DevicesHealth(Message, frozen=True):
 
 
 WATCH_HEALTH: Final = Method("/v1alpha1.DRAResourceHealth/NodeWatchResources", Nothing, DevicesHealth)
-GET_INFO: Final = Method("/pluginregistration.Registration/GetInfo", Nothing, PluginInfo)
-NOTIFY: Final = Method("/pluginregistration.Registration/NotifyRegistrationStatus", RegistrationStatus, Nothing)
 
 #: What a driver can be spoken to in, as it says at its registration, and the name of that service.
 SERVICES: Final = {

@@ -1,39 +1,25 @@
-"""One plugin of a driver: what it says of itself at its socket, and how it prepares claims.
+"""One plugin of a driver: how it prepares claims, and how its devices are.
 
-Source: pkg/kubelet/cm/dra/plugin, pkg/kubelet/pluginmanager/operationexecutor (1.36).
+Source: pkg/kubelet/cm/dra/plugin (1.36).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
-from pathlib import Path
 from typing import Final
 
 from grpclib.const import Status
 
 from fairlead.agent.devices.health import DeviceHealths
-from fairlead.agent.devices.messages import (
-    GET_INFO,
-    NOTIFY,
-    WATCH_HEALTH,
-    Claim,
-    Claims,
-    Device,
-    PluginInfo,
-    RegistrationStatus,
-    prepare,
-    unprepare,
-)
+from fairlead.agent.devices.messages import WATCH_HEALTH, Claim, Claims, Device, prepare, unprepare
 from fairlead.agent.devices.metrics import DeviceMetrics
+from fairlead.agent.grpc.client import CallFailed, Client
+from fairlead.agent.grpc.methods import Answer, Method, Nothing
 from fairlead.agent.runtimes.base import RuntimeFailure
-from fairlead.agent.runtimes.cri.client import CallFailed, Client
-from fairlead.agent.runtimes.cri.messages import Answer, Method, Nothing
 from fairlead.runtime.clock import monotonic
 
-_INFO_SECONDS: Final = 1.0
-_NOTIFY_SECONDS: Final = 5.0
 _CALL_SECONDS: Final = 45.0
 #: How soon a plugin that hangs up is connected to again.
 _AGAIN_SECONDS: Final = 1.0
@@ -139,23 +125,3 @@ def _check(call: str, claims: Sequence[Claim], errors: Mapping[str, str]) -> Non
             raise PluginFailure(f"{call} failed for ResourceClaim {names[uid]}: {error}")
     if left := len(names) - len(errors):
         raise PluginFailure(f"{call} skipped {left} ResourceClaims")
-
-
-async def register(socket: Path, accept: Callable[[PluginInfo], Awaitable[str]]) -> PluginInfo:
-    """Ask whoever listens there who it is, and tell what becomes of that: `accept` says what is wrong, or nothing.
-
-    PluginFailure where nobody answers, or is not accepted.
-    """
-    client = _client(str(socket), str(socket))
-    try:
-        info = await client.call(GET_INFO, Nothing(), _INFO_SECONDS)
-        problem = await accept(info)
-        status = RegistrationStatus(plugin_registered=not problem, error=problem)
-        await client.call(NOTIFY, status, _NOTIFY_SECONDS)
-    except RuntimeFailure as failure:
-        raise PluginFailure(str(failure)) from None
-    finally:
-        client.close()
-    if problem:
-        raise PluginFailure(problem)
-    return info

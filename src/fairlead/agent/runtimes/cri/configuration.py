@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from fairlead.agent.grpc.client import Client
 from fairlead.agent.runtimes.cri import messages as cri
-from fairlead.agent.runtimes.cri.client import Client
 
 
 class Cni(msgspec.Struct, rename="camel"):

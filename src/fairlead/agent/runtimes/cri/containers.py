@@ -19,9 +19,9 @@ from msgspec.structs import replace
 
 from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.cgroups.usage import oom_kills
+from fairlead.agent.grpc.client import CallFailed, Client
 from fairlead.agent.runtimes.base import ContainerStatus, RuntimeFailure, State
 from fairlead.agent.runtimes.cri import messages as cri
-from fairlead.agent.runtimes.cri.client import CallFailed, Client
 from fairlead.agent.runtimes.cri.specs import ROOT_LABEL, RUN, STATES, status_of
 from fairlead.agent.runtimes.first_processes import FirstProcesses
 

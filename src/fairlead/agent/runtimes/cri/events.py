@@ -15,9 +15,10 @@ from typing import Final
 
 from grpclib.const import Status
 
+from fairlead.agent.grpc.client import CallFailed, Client
+from fairlead.agent.grpc.methods import Nothing
 from fairlead.agent.runtimes.base import RuntimeFailure
 from fairlead.agent.runtimes.cri import messages as cri
-from fairlead.agent.runtimes.cri.client import CallFailed, Client
 
 _AGAIN_SECONDS: Final = 1.0
 _UNKNOWN_AGAIN_SECONDS: Final = 60.0
@@ -50,7 +51,7 @@ class ContainerEvents:
             await asyncio.sleep(seconds)
 
     async def _listen(self) -> None:
-        async with aclosing(self._client.stream(cri.CONTAINER_EVENTS, cri.Nothing())) as events:
+        async with aclosing(self._client.stream(cri.CONTAINER_EVENTS, Nothing())) as events:
             async for event in events:
                 self.are_told = True
                 if event.type in (cri.STOPPED_EVENT, cri.DELETED_EVENT):

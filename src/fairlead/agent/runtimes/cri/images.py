@@ -14,13 +14,14 @@ from typing import Final
 
 import msgspec
 
+from fairlead.agent.grpc.client import CallFailed, Client
+from fairlead.agent.grpc.methods import Nothing
 from fairlead.agent.images.credentials import Credential
 from fairlead.agent.images.errors import InvalidReference
 from fairlead.agent.images.references import image_id, parse
 from fairlead.agent.images_seam import InvalidName, ListedImage, PullFailure
 from fairlead.agent.runtimes.base import RuntimeFailure
 from fairlead.agent.runtimes.cri import messages as cri
-from fairlead.agent.runtimes.cri.client import CallFailed, Client
 from fairlead.agent.runtimes.cri.configuration import configuration
 from fairlead.node.eviction.candidates import DiskUsage
 
@@ -70,14 +71,14 @@ class CriImages:
     async def look(self) -> None:
         """See what is there now; RuntimeFailure if nobody says."""
         async with self._turn:
-            found = (await self._client.call(cri.LIST_IMAGES, cri.Nothing())).images
+            found = (await self._client.call(cri.LIST_IMAGES, Nothing())).images
             by_id = {each.id: self._by_id.get(each.id) or await self._known(each) for each in found}
             self._by_id = {id_: image for id_, image in by_id.items() if image is not None}
             self._names = {name: each.id for each in found for name in (*each.repo_tags, *each.repo_digests)}
             self._listed = [ListedImage(each.id, [*each.repo_digests, *each.repo_tags], each.size) for each in found]
             needed = (await configuration(self._client)).sandbox_image  # containerd 1.6 does not pin it
             self._kept = {each.id for each in found if each.pinned or needed in each.repo_tags}
-            usages = (await self._client.call(cri.IMAGE_FS, cri.Nothing())).image_filesystems
+            usages = (await self._client.call(cri.IMAGE_FS, Nothing())).image_filesystems
             self._usage = DiskUsage(
                 sum(usage.used_bytes.value for usage in usages), sum(usage.inodes_used.value for usage in usages)
             )

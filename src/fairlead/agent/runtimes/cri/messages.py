@@ -5,14 +5,10 @@ Source: k8s.io/cri-api `pkg/apis/runtime/v1/api.proto` (1.36).
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Generic, TypeVar
+from typing import Annotated, Final
 
-import msgspec
-
-from fairlead.agent.runtimes.cri.protobuf import Message
-
-Asked = TypeVar("Asked", bound=Message)
-Answer = TypeVar("Answer", bound=Message)
+from fairlead.agent.grpc.methods import Answer, Asked, Method, Nothing
+from fairlead.agent.grpc.protobuf import Message
 
 # NamespaceMode
 POD, CONTAINER, NODE, TARGET = 0, 1, 2, 3
@@ -32,10 +28,6 @@ STOPPED_EVENT, DELETED_EVENT = 2, 3
 PROTOCOLS: Final = {"TCP": 0, "UDP": 1, "SCTP": 2}
 # MountPropagation, as mount(8) spells it
 PROPAGATIONS: Final = {"rprivate": 0, "rslave": 1, "rshared": 2}
-
-
-class Nothing(Message, frozen=True):
-    """A request or an answer that says no more than that it is there."""
 
 
 class Int64Value(Message, frozen=True):
@@ -493,12 +485,6 @@ class ImageFsInfoResponse(Message, frozen=True):
 
 
 # --- calls ----------------------------------------------------------------------------------------------------------
-
-
-class Method(msgspec.Struct, Generic[Asked, Answer], frozen=True):
-    path: str
-    asked: type[Asked]
-    answer: type[Answer]
 
 
 def _runtime(name: str, asked: type[Asked], answer: type[Answer]) -> Method[Asked, Answer]:

@@ -13,10 +13,10 @@ from typing import Final
 
 import msgspec
 
+from fairlead.agent.grpc.client import Client
 from fairlead.agent.network.cni.configuration import INSTALLED, Conflist
 from fairlead.agent.network_seam import NetworkFailed
 from fairlead.agent.runtimes.base import RuntimeFailure
-from fairlead.agent.runtimes.cri.client import Client
 from fairlead.agent.runtimes.cri.configuration import configuration
 
 #: The name of the file, and where it is kept which one it was.

@@ -10,9 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from fairlead.agent.grpc.client import CallFailed, Client
 from fairlead.agent.runtime_choice import ENDPOINT
 from fairlead.agent.runtimes.cri import messages as cri
-from fairlead.agent.runtimes.cri.client import CallFailed, Client
 from fairlead.agent.runtimes.cri.sandboxes import Sandboxes
 from fairlead.agent.runtimes.cri.specs import ROOT_LABEL
 

@@ -20,6 +20,8 @@ from typing import Final
 from grpclib.const import Status
 
 from fairlead.agent.cgroups.machine import Cgroups
+from fairlead.agent.grpc.client import CallFailed, Client
+from fairlead.agent.grpc.methods import Asked, Method, Nothing
 from fairlead.agent.kubelet_api.pod_streams import ProcessStreams
 from fairlead.agent.runtimes.base import (
     CannotStart,
@@ -33,7 +35,6 @@ from fairlead.agent.runtimes.base import (
     State,
 )
 from fairlead.agent.runtimes.cri import messages as cri
-from fairlead.agent.runtimes.cri.client import Asked, CallFailed, Client
 from fairlead.agent.runtimes.cri.containers import Containers
 from fairlead.agent.runtimes.cri.events import ContainerEvents
 from fairlead.agent.runtimes.cri.images import CriImages
@@ -123,7 +124,7 @@ class CriRuntime:
     async def _has_slices(self) -> bool:
         """Whether cgroups are systemd's for it; one that cannot be asked (containerd 1) is believed to be as we are."""
         try:
-            linux = (await self._client.call(cri.RUNTIME_CONFIG, cri.Nothing())).linux
+            linux = (await self._client.call(cri.RUNTIME_CONFIG, Nothing())).linux
         except CallFailed as failure:
             if failure.status is not Status.UNIMPLEMENTED:
                 raise
@@ -291,9 +292,7 @@ class CriRuntime:
         """What the containers of a pod leave as their last words."""
         return self._root / LAST_WORDS / uid
 
-    async def _streams(
-        self, method: cri.Method[Asked, cri.StreamingUrl], asked: Asked, wanted: Wanted
-    ) -> RemoteStreams:
+    async def _streams(self, method: Method[Asked, cri.StreamingUrl], asked: Asked, wanted: Wanted) -> RemoteStreams:
         try:
             url = (await self._client.call(method, asked)).url
         except RuntimeFailure as failure:

@@ -12,9 +12,9 @@ from typing import Final
 import msgspec
 from grpclib.const import Status
 
+from fairlead.agent.grpc.client import CallFailed, Client
 from fairlead.agent.runtimes.base import RuntimeFailure, Sandbox, SandboxSpec
 from fairlead.agent.runtimes.cri import messages as cri
-from fairlead.agent.runtimes.cri.client import CallFailed, Client
 from fairlead.agent.runtimes.cri.specs import CGROUP, ROOT_LABEL, sandbox_config
 from fairlead.agent.runtimes.first_processes import FirstProcesses
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from fairlead.agent.csi.drivers import CSI, CsiDrivers
-from fairlead.agent.devices.drivers import DRA, Drivers
-from fairlead.agent.devices.messages import PluginInfo
+from fairlead.agent.devices.drivers import DRA, DeviceDrivers
+from fairlead.agent.plugins.messages import PluginInfo
 from fairlead.runtime.clock import monotonic
 
 #: In the folder of the agent, as a kubelet has them.
@@ -41,7 +41,7 @@ class _Failed(NamedTuple):
 
 
 class PluginSockets:
-    def __init__(self, root: Path, drivers: Drivers, csi: CsiDrivers) -> None:
+    def __init__(self, root: Path, drivers: DeviceDrivers, csi: CsiDrivers) -> None:
         self._folder, self._drivers, self._csi = root / REGISTRY, drivers, csi
         for folder in (self._folder, root / PLUGINS):
             folder.mkdir(mode=0o750, parents=True, exist_ok=True)
@@ -73,7 +73,7 @@ class PluginSockets:
         return failed[socket].again_at if socket in failed else 0.0
 
     async def _register(self, socket: _Socket) -> None:
-        from fairlead.agent.devices.plugin import PluginFailure, register  # with what speaks gRPC
+        from fairlead.agent.plugins.registration import NotRegistered, register  # with what speaks gRPC
 
         accepted: list[tuple[str, str]] = []
 
@@ -86,7 +86,7 @@ class PluginSockets:
 
         try:
             await register(socket.path, accept)
-        except PluginFailure as failure:
+        except NotRegistered as failure:
             for each in accepted:  # it has not heard of that: it is asked anew
                 self._deregister(*each)
             seconds = _FIRST_AGAIN_SECONDS

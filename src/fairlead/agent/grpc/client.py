@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from grpclib.client import Channel, Stream, UnaryStreamMethod, UnaryUnaryMethod
 from grpclib.config import Configuration
@@ -18,14 +18,11 @@ from grpclib.const import Status
 from grpclib.encoding.base import CodecBase
 from grpclib.exceptions import GRPCError, ProtocolError, StreamTerminatedError
 
+from fairlead.agent.grpc import protobuf
+from fairlead.agent.grpc.methods import Answer, Asked, Method
+from fairlead.agent.grpc.protobuf import Malformed
 from fairlead.agent.runtimes.base import RuntimeFailure
-from fairlead.agent.runtimes.cri import protobuf
-from fairlead.agent.runtimes.cri.messages import Method
-from fairlead.agent.runtimes.cri.protobuf import Malformed, Message
 from fairlead.runtime.offload import offload
-
-Asked = TypeVar("Asked", bound=Message)
-Answer = TypeVar("Answer", bound=Message)
 
 #: As a kubelet has it (runtimeRequestTimeout).
 CALL_SECONDS: Final = 120.0
