@@ -332,7 +332,7 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
         recorder = SeriesRecorder(scheduling, DEFAULT_SCHEDULER, host=HOST)
         model = ClusterModel(informers, settings.scheduling)
         scheduler = Scheduler(scheduling, model, recorder=recorder, quota_gate=grants)
-        scheduling_metrics = SchedulerMetrics(scheduler.queue, model.snapshot)
+        scheduling_metrics = SchedulerMetrics(scheduler.queue, model.snapshot, scheduler.device_metrics)
         scheduler.measure(scheduling_metrics)
         families += scheduling_metrics.families
         parts += [scheduler.run(), recorder.run()]

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
 
+from fairlead.api.scheduling import Node
+from fairlead.scheduler.decide import Chosen
 from fairlead.scheduler.devices import pools
 from fairlead.scheduler.devices.allocator import Allocator, ClaimDevices, Taken
 from fairlead.scheduler.devices.effort import Effort, TooMuchEffort
 from fairlead.scheduler.devices.selectors import Selectors
 from fairlead.scheduler.facts.device_claims import DeviceClaims
 from fairlead.scheduler.facts.device_offers import DeviceOffers
+from fairlead.scheduler.plugins import dynamic_resources
 from tests.scheduler.devices_world import (
     DRIVER,
     Obj,
@@ -23,7 +27,7 @@ from tests.scheduler.devices_world import (
     published,
     slice_obj,
 )
-from tests.scheduler.scheduler_world import node
+from tests.scheduler.scheduler_world import Cluster, node, pod
 
 NODES = [node(f"n{number}", labels={"rack": str(number)}) for number in range(20)]
 NOBODY = Taken(frozenset(), {})
@@ -106,3 +110,26 @@ def test_nothing_is_left_of_what_is_gone() -> None:
     for facts in (offers, claims):
         kept = {name: value for name, value in vars(facts).items() if hasattr(value, "__len__") and len(value)}
         assert not kept
+
+
+def test_nodes_that_see_the_same_devices_are_asked_about_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked_about = Counter[str]()
+
+    class Counting(Allocator):
+        def __init__(self, node: Node, *args: Any) -> None:
+            asked_about[node.metadata.name] += 1
+            super().__init__(node, *args)
+
+    monkeypatch.setattr(dynamic_resources, "Allocator", Counting)
+    cluster = Cluster(*NODES)
+    offers = cluster.snapshot.device_offers
+    offers.set_class(None, of_class(class_obj()))
+    offers.set_slice(None, published(slice_obj("far", "d0", allNodes=True)))
+    offers.set_slice(None, published(slice_obj("n3", "d0", node="n3")))
+    cluster.snapshot.device_claims.set(None, claim(claim_obj("a", asked(count=2))))
+    request = cluster.request(pod("w", resourceClaims=[{"name": "a", "resourceClaimName": "a"}]))
+    chosen = cluster.decider.decide(request)
+    assert isinstance(chosen, Chosen)
+    assert chosen.node == "n3"
+    assert asked_about.total() == 2
+    assert asked_about["n3"] == 1

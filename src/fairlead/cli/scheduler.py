@@ -97,7 +97,7 @@ async def _serve(access: Access, configuration: Configuration, terms: Terms | No
         recorder = SeriesRecorder(api, configuration.profiles[0].name, host=socket.gethostname())
         model = ClusterModel(informers, configuration)
         scheduler = Scheduler(api, model, recorder=recorder)
-        metrics = Metrics(scheduler.queue, model.snapshot)
+        metrics = Metrics(scheduler.queue, model.snapshot, scheduler.device_metrics)
         scheduler.measure(metrics)
         election = new_election(api, terms) if terms else None
         served = MetricsRegistry(*own_families(api, election), *metrics.families)

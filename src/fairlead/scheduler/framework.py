@@ -31,6 +31,7 @@ from fairlead.api.verbs import Api
 from fairlead.client.events import Recorder
 from fairlead.scheduler.arguments import Arguments
 from fairlead.scheduler.columns import Ints, Mask, Rows
+from fairlead.scheduler.device_metrics import DeviceMetrics
 from fairlead.scheduler.pod_relations import PodRelations
 from fairlead.scheduler.requirements import PodRequirements
 from fairlead.scheduler.scheduling_request import SchedulingRequest
@@ -211,6 +212,7 @@ class Handle(msgspec.Struct, frozen=True):
     #: The pod of that `namespace/name` as it is now.
     pod: Callable[[str], Pod | None]
     recorder: Recorder | None = None
+    device_metrics: DeviceMetrics = msgspec.field(default_factory=DeviceMetrics)
 
 
 class AnyPlugin:

@@ -22,6 +22,7 @@ from fairlead.scheduler.cycles.base import SchedulingCycle
 from fairlead.scheduler.cycles.gang import GangCycle
 from fairlead.scheduler.cycles.pod import PodCycle, ScoreObserver
 from fairlead.scheduler.cycles.quota import QuotaCycle
+from fairlead.scheduler.device_metrics import DeviceMetrics
 from fairlead.scheduler.framework import ANY_EVENT, NO_EVENT, CannotDecide, Handle
 from fairlead.scheduler.outcomes import AttemptMetrics, Outcomes
 from fairlead.scheduler.queue import QueuedPod, SchedulingQueue
@@ -53,6 +54,7 @@ class Scheduler:
         self.model, self.queue = model, _queue_for(model)
         self._wake = asyncio.Event()
         self._status = StatusWriter(api, recorder)
+        self.device_metrics = DeviceMetrics()
         self._writes_at_once = writes_at_once
         self._extenders = _extenders_of(model, api)
         waiting = QuotaWaitQueue(self.queue, quota_gate) if quota_gate is not None else None
@@ -60,7 +62,7 @@ class Scheduler:
             model,
             self.queue,
             self._status,
-            Handle(api, model.snapshot, model.pod, recorder),
+            Handle(api, model.snapshot, model.pod, recorder, self.device_metrics),
             self._wake.set,
             extenders=self._extenders,
             quota=waiting,

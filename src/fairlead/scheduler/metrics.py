@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from fairlead.runtime.metrics import COUNTER, GAUGE, Computed, Counter, Family, Histogram, Labels, exponential
+from fairlead.scheduler.device_metrics import DeviceMetrics
 from fairlead.scheduler.queue import QueueState, SchedulingQueue
 from fairlead.scheduler.snapshot import Snapshot
 
@@ -26,7 +27,7 @@ _MANY_ATTEMPTS: Final = 16
 class Metrics:
     """What a scheduler counts."""
 
-    def __init__(self, queue: SchedulingQueue, snapshot: Snapshot) -> None:
+    def __init__(self, queue: SchedulingQueue, snapshot: Snapshot, devices: DeviceMetrics) -> None:
         self._queue, self._snapshot = queue, snapshot
         self._attempts = Counter(
             "scheduler_schedule_attempts_total",
@@ -98,6 +99,7 @@ class Metrics:
                 ("type",),
                 self._cached,
             ),
+            *devices.families,
         )
 
     def attempted(self, result: str, profile: str, seconds: float) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple
 
 from fairlead.api.devices import CLASS_RESOURCE_PREFIX, DeviceClass, PoolId, ResourceSlice
 from fairlead.api.scheduling import Node
@@ -16,8 +16,12 @@ from fairlead.scheduler.requirements import DeviceAmount
 #: Nodes of which is kept what they see of a pool.
 _REMEMBERED: Final = 10_000
 
-#: What an answer about a node rests on: what all nodes may reach, and what that node alone can.
-Stamp: TypeAlias = tuple[int, int]
+
+class Stamp(NamedTuple):
+    """What an answer about a node rests on: what all nodes may reach, and what that node alone can."""
+
+    common: int
+    own: int
 
 
 class DeviceOffers:
@@ -96,6 +100,10 @@ class DeviceOffers:
         """Whether there are devices that more than one node may reach, by its labels perhaps."""
         return bool(self._shared)
 
+    def has_own(self, node: str) -> bool:
+        """Whether there are devices for that node alone."""
+        return node in self._of_node
+
     def pools_of(self, node: Node, effort: Effort) -> list[Pool]:
         """The pools that have something for the node: first those whose devices need no preparation."""
         ids = self._of_node.get(node.metadata.name, Counter[PoolId]()).keys() | self._shared.keys()
@@ -110,7 +118,7 @@ class DeviceOffers:
 
     def stamp(self, node: str) -> Stamp:
         """It moves when an answer about the devices of the node may become another."""
-        return self._common_version, self._versions.get(node, 0)
+        return Stamp(self._common_version, self._versions.get(node, 0))
 
     def touch(self, pool: PoolId) -> None:
         """Something happened to a device of the pool: whoever reaches it has to be looked at again."""

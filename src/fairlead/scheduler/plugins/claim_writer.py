@@ -7,6 +7,7 @@ that was decided on; where somebody else wrote it meanwhile, it is looked at onc
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
@@ -71,7 +72,13 @@ class ClaimWriter:
         if (left := self._claims.extended_of(pod)) is not None:
             await writes.delete_claim(self._api, left)
         namespace = self._pod.metadata.namespace
-        made = (await self._api.create(RESOURCE_CLAIMS, to_be_made(wanted, self._pod), namespace)).view(ResourceClaim)
+        try:
+            created = await self._api.create(RESOURCE_CLAIMS, to_be_made(wanted, self._pod), namespace)
+        except (ApiError, OSError):
+            self._handle.device_metrics.made("failure")
+            raise
+        self._handle.device_metrics.made("success")
+        made = created.view(ResourceClaim)
         self._made = made
         self._claims.set(None, made)
         await self._reserve(made, wanted.metadata.uid)
@@ -172,18 +179,30 @@ class ClaimWriter:
 
     async def devices_ready(self, timeout_seconds: float) -> None:
         """Return once all devices are ready for the node. Raises PluginError where they will not be, or not in time."""
+        began, status = clock.monotonic(), "failure"
+        try:
+            await self._wait_until_ready(timeout_seconds)
+            status = "success"
+        except TimeoutError:
+            status = "timeout"
+            raise PluginError("device binding timeout") from None
+        finally:
+            drivers = sorted(
+                {driver for key in self._all_keys for driver in _drivers_that_prepare(self._claims.get(key))}
+            )
+            profile = self._pod.spec.scheduler_name
+            self._handle.device_metrics.prepared(profile, drivers, status, clock.monotonic() - began)
+
+    async def _wait_until_ready(self, timeout_seconds: float) -> None:
         if self._are_ready():
             return
         if self._handle.recorder is not None:
             note = f"waiting for binding conditions for device on node {self._node}"
             about = reference(self._pod, PODS)
             self._handle.recorder.event(about, NORMAL, "BindingConditionsPending", note, action="Scheduling")
-        try:
-            async with asyncio.timeout(timeout_seconds):
-                while not self._are_ready():
-                    await self._claims.changed(self._all_keys, self._pod.metadata.uid)
-        except TimeoutError:
-            raise PluginError("device binding timeout") from None
+        async with asyncio.timeout(timeout_seconds):
+            while not self._are_ready():
+                await self._claims.changed(self._all_keys, self._pod.metadata.uid)
 
     def _are_ready(self) -> bool:
         pod = self._handle.pod(self._pod.metadata.key)
@@ -219,6 +238,12 @@ def binding_state(claim: ResourceClaim) -> BindingState:
             (found := conditions.get(kind)) is not None and found.status == "True" for kind in result.binding_conditions
         )
     return BindingState(is_ready)
+
+
+def _drivers_that_prepare(claim: ResourceClaim | None) -> Iterator[str]:
+    """The drivers of devices that have binding conditions."""
+    if claim is not None and claim.status.allocation is not None:
+        yield from (result.driver for result in claim.status.allocation.results if result.binding_conditions)
 
 
 def is_overdue(claim: ResourceClaim, timeout: float) -> bool:

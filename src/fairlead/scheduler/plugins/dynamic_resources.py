@@ -23,7 +23,7 @@ from fairlead.scheduler.columns import Mask, Rows
 from fairlead.scheduler.devices.allocator import AllocationError, Allocator, ClaimDevices, NodeError
 from fairlead.scheduler.devices.effort import Effort, TooMuchEffort
 from fairlead.scheduler.devices.extended import claim_for
-from fairlead.scheduler.devices.pools import selects
+from fairlead.scheduler.devices.pools import Pool, selects
 from fairlead.scheduler.devices.selectors import Selectors
 from fairlead.scheduler.facts.device_offers import Stamp
 from fairlead.scheduler.framework import (
@@ -74,6 +74,15 @@ class _Answer(msgspec.Struct, frozen=True):
     reason: str
 
 
+class _Answers(msgspec.Struct):
+    """To claims that ask for the same."""
+
+    of_node: dict[str, _Answer] = {}
+    #: Of nodes that have no devices of their own and see the same pools, as of that version of what all may reach.
+    version: int = 0
+    alike: dict[tuple[Pool, ...], tuple[list[ClaimDevices] | None, str]] = {}
+
+
 class DynamicResources(Plugin):
     name = "DynamicResources"
     arguments = DynamicResourcesArguments
@@ -96,8 +105,8 @@ class DynamicResources(Plugin):
         """`binding_timeout`: seconds that devices may take to be prepared for the node."""
         self._binding_timeout = binding_timeout
         self._selectors = Selectors()
-        #: By what the claims ask for, and the node.
-        self._answers: LruCache[tuple[bytes, ...], dict[str, _Answer]] = LruCache(_REMEMBERED)
+        #: By what the claims ask for.
+        self._answers: LruCache[tuple[bytes, ...], _Answers] = LruCache(_REMEMBERED)
         self._unfinished: list[tuple[dict[str, _Answer], str]] = []
 
     # --- before nodes are looked at -----------------------------------------------------------------------------------
@@ -169,14 +178,17 @@ class DynamicResources(Plugin):
     def _answer(self, claims: Sequence[ResourceClaim], snapshot: Snapshot, node: Node, effort: Effort) -> _Answer:
         """What the node has for these claims, or others that ask for the same."""
         key = tuple(snapshot.device_claims.wanted(claim) for claim in claims)
-        if (answers := self._answers.get(key)) is None:
-            answers = {}
-            self._answers.put(key, answers)
+        if (known_answers := self._answers.get(key)) is None:
+            known_answers = _Answers()
+            self._answers.put(key, known_answers)
+        answers = known_answers.of_node
         offers, name, labels = snapshot.device_offers, node.metadata.name, node.metadata.labels
         stamp, known = offers.stamp(name), answers.get(name)
         if known is not None and known.stamp == stamp and (not offers.has_shared or known.labels == labels):
             return known
-        devices, reason = self._allocated(claims, snapshot, node, effort)
+        if known_answers.version != stamp.common:
+            known_answers.version, known_answers.alike = stamp.common, {}
+        devices, reason = self._allocated(claims, snapshot, node, effort, known_answers.alike)
         if len(answers) > 2 * len(snapshot.nodes):
             for gone in [known for known in answers if snapshot.row_of(known) is None]:
                 del answers[gone]
@@ -193,13 +205,33 @@ class DynamicResources(Plugin):
         self._unfinished.clear()
 
     def _allocated(
-        self, claims: Sequence[ResourceClaim], snapshot: Snapshot, node: Node, effort: Effort
+        self,
+        claims: Sequence[ResourceClaim],
+        snapshot: Snapshot,
+        node: Node,
+        effort: Effort,
+        alike: dict[tuple[Pool, ...], tuple[list[ClaimDevices] | None, str]],
     ) -> tuple[list[ClaimDevices] | None, str]:
-        """Devices of the node for the claims, or why there are none."""
-        offers = snapshot.device_offers
+        """Devices of the node for the claims, or why there are none; those of its equals, if these are known."""
         try:
             effort.check()
-            pools = offers.pools_of(node, effort)
+            pools = snapshot.device_offers.pools_of(node, effort)
+        except TooMuchEffort:
+            return None, TOO_LONG
+        if snapshot.device_offers.has_own(node.metadata.name) or any(pool.is_per_device for pool in pools):
+            return self._searched(claims, snapshot, node, pools, effort)
+        view = tuple(pools)
+        if (found := alike.get(view)) is None:
+            found = self._searched(claims, snapshot, node, pools, effort)
+            if found[1] != TOO_LONG:
+                alike[view] = found
+        return found
+
+    def _searched(
+        self, claims: Sequence[ResourceClaim], snapshot: Snapshot, node: Node, pools: Sequence[Pool], effort: Effort
+    ) -> tuple[list[ClaimDevices] | None, str]:
+        offers = snapshot.device_offers
+        try:
             allocator = Allocator(node, pools, snapshot.device_claims.taken, offers.classes, self._selectors, effort)
             devices = allocator.allocate(claims)
         except NodeError as error:
