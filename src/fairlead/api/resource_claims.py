@@ -25,7 +25,9 @@ class PodClaim(View):
     resource_claim_template_name: str | None = None
 
 
-class _MadeClaim(View):
+class MadeClaim(View):
+    """An entry of `status.resourceClaimStatuses`; without a name no claim is needed."""
+
     name: str = ""
     resource_claim_name: str | None = None
 
@@ -39,7 +41,7 @@ class NotMadeYet(Exception):
 
 
 _claims = msgspec.json.Decoder(tuple[PodClaim, ...]).decode
-_made = msgspec.json.Decoder(tuple[_MadeClaim, ...]).decode
+_made = msgspec.json.Decoder(tuple[MadeClaim, ...]).decode
 _extended = msgspec.json.Decoder(_ExtendedClaim).decode
 
 
@@ -64,8 +66,8 @@ class PodClaimNames:
         return self._made[claim.name]
 
 
-def claim_keys(pod: Pod) -> Iterator[str]:
-    """`namespace/name` of each claim of a pod that is known by name, but for the one of its extended resources."""
+def keyed_claims(pod: Pod) -> Iterator[tuple[PodClaim, str]]:
+    """The claims of a pod that are known by name, each with its `namespace/name`; those of extended resources apart."""
     if not pod.spec.raw_resource_claims:
         return
     names = PodClaimNames(pod)
@@ -75,7 +77,12 @@ def claim_keys(pod: Pod) -> Iterator[str]:
         except NotMadeYet:
             continue
         if name:
-            yield f"{pod.metadata.namespace}/{name}"
+            yield claim, f"{pod.metadata.namespace}/{name}"
+
+
+def claim_keys(pod: Pod) -> Iterator[str]:
+    """`namespace/name` of each claim of a pod that is known by name, but for the one of its extended resources."""
+    return (key for _, key in keyed_claims(pod))
 
 
 def extended_claim_name(pod: Pod) -> str:

@@ -13,6 +13,7 @@ from fairlead.api.labels import LabelSelector
 from fairlead.api.meta import Condition, Object, View, WrittenView
 from fairlead.api.node_affinity import NodeAffinity
 from fairlead.api.pods import FINISHED, ClaimVolume
+from fairlead.api.resource_claims import MadeClaim, PodClaim
 from fairlead.api.taints import Taint, Toleration
 
 DEFAULT_SCHEDULER = "default-scheduler"
@@ -134,21 +135,6 @@ class Volume(DiskVolume):
     ephemeral: EphemeralVolume | None = None
 
 
-class PodResourceClaim(WrittenView):
-    """Devices for the pod: a claim, or one that is made for it by a template."""
-
-    name: str = ""
-    resource_claim_name: str | None = None
-    resource_claim_template_name: str | None = None
-
-
-class PodResourceClaimStatus(WrittenView):
-    """The claim that was made; without a name none is needed."""
-
-    name: str = ""
-    resource_claim_name: str | None = None
-
-
 class PodSpec(View):
     node_name: str = ""
     scheduler_name: str = DEFAULT_SCHEDULER
@@ -164,7 +150,7 @@ class PodSpec(View):
     affinity: Affinity | None = None
     tolerations: tuple[Toleration, ...] | None = None
     topology_spread_constraints: tuple[TopologySpreadConstraint, ...] | None = None
-    resource_claims: tuple[PodResourceClaim, ...] | None = None
+    resource_claims: tuple[PodClaim, ...] | None = None
 
 
 class ContainerStatus(WrittenView):
@@ -185,7 +171,7 @@ class PodStatus(View):
     #: What the node has really given to the pod as a whole.
     resources: Resources | None = None
     allocated_resources: dict[str, str] | None = None
-    resource_claim_statuses: tuple[PodResourceClaimStatus, ...] | None = None
+    resource_claim_statuses: tuple[MadeClaim, ...] | None = None
 
 
 class Pod(Object):

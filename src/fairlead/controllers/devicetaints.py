@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from fairlead.api.devices import AllocatedDevice, ResourceClaim, ResourceSlice
 from fairlead.api.pods import Pod
 from fairlead.api.references import Reference
-from fairlead.api.resource_claims import NotMadeYet, PodClaimNames, pod_claims
+from fairlead.api.resource_claims import keyed_claims
 from fairlead.api.taints import NO_EXECUTE, TimedTaint, TimedToleration, tolerates
 from fairlead.api.verbs import PatchType
 from fairlead.controllers.actions import Actions, Delete, Emit, Patch, Requeue
@@ -178,13 +178,9 @@ class DeviceTaintEviction(Controller[Pod]):
         """When the pod has to leave the devices of its claims."""
         if not pod.spec.node_name or not pod.spec.raw_resource_claims:
             return None
-        names, moments = PodClaimNames(pod), []
-        for asked in pod_claims(pod):
-            try:
-                name = names.of(asked)
-            except NotMadeYet:
-                continue
-            claim = world.get(RESOURCE_CLAIMS, f"{pod.metadata.namespace}/{name}") if name else None
+        moments: list[float] = []
+        for asked, key in keyed_claims(pod):
+            claim = world.get(RESOURCE_CLAIMS, key)
             if claim is None or claim.status.allocation is None or not claim.is_reserved_for(pod.metadata.uid):
                 continue
             if asked.resource_claim_name is None and claim.foreign_owner(pod.metadata.key, pod.metadata.uid):

@@ -25,6 +25,7 @@ from fairlead.api.resource_claims import (
     PodClaimNames,
     all_claim_keys,
     claim_keys,
+    keyed_claims,
     pod_claims,
 )
 from fairlead.api.verbs import PatchType
@@ -197,13 +198,8 @@ def _label(is_so: bool) -> str:
 def _reserve(pod: Pod, world: World) -> Actions:
     """Nobody else reserves claims for a pod that was bound without our scheduler."""
     consumer = {"resource": "pods", "name": pod.metadata.name, "uid": pod.metadata.uid}
-    names = PodClaimNames(pod)
-    for claim in pod_claims(pod):
-        try:
-            name = names.of(claim)
-        except NotMadeYet:
-            continue
-        known = world.get(RESOURCE_CLAIMS, f"{pod.metadata.namespace}/{name}") if name else None
+    for claim, key in keyed_claims(pod):
+        known = world.get(RESOURCE_CLAIMS, key)
         if known is None or known.status.allocation is None or known.is_reserved_for(pod.metadata.uid):
             continue
         if claim.resource_claim_name is None and known.foreign_owner(pod.metadata.key, pod.metadata.uid):
