@@ -259,6 +259,9 @@ def requesting(name: str, **amounts: str) -> Obj:
     return {"metadata": {"name": name}, "spec": {"containers": [container]}}
 
 
+GATED: Obj = {"schedulingGates": [{"name": "later"}]}
+
+
 async def extended_claims(api: Api) -> list[Obj]:
     return [claim.obj() for claim in (await api.list(RESOURCE_CLAIMS, "default")).items]
 
@@ -296,6 +299,34 @@ def test_extended_resources_beyond_the_devices_wait_and_a_node_that_has_them_its
         await asyncio.sleep(15)
         assert (await pod_of(api, "p"))["spec"]["nodeName"] == "node-2"
         assert not await extended_claims(api)
+
+    live(test)
+
+
+def test_a_claim_that_a_scheduler_left_of_an_earlier_try_gives_way() -> None:
+    """It was killed before it bound the pod."""
+
+    async def test(api: Api) -> None:
+        await api.create(DEVICE_CLASSES, class_obj("any", extendedResourceName="example.com/gpu"))
+        await create(api, requesting("p", gpu="2") | {"spec": requesting("p", gpu="2")["spec"] | GATED})
+        uid = (await pod_of(api, "p"))["metadata"]["uid"]
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": uid, "controller": True}
+        left = claim_obj("left", asked("any", 2))
+        left["metadata"] = {
+            "name": "left",
+            "annotations": {"resource.kubernetes.io/extended-resource-claim": "true"},
+            "ownerReferences": [owner],
+            "finalizers": [FINALIZER],
+        }
+        await api.create(RESOURCE_CLAIMS, left, "default")
+        results = [{"request": "r0", "driver": DRIVER, "pool": "node-1", "device": f"gpu-{n}"} for n in range(2)]
+        status = {"status": {"allocation": {"devices": {"results": results}}}}
+        await api.patch(RESOURCE_CLAIMS, "left", "default", status, PatchType.MERGE, subresource="status")
+        await api.patch(PODS, "p", "default", {"spec": {"schedulingGates": None}}, PatchType.MERGE)
+        await asyncio.sleep(15)
+        assert (await pod_of(api, "p"))["spec"].get("nodeName") == "node-1"
+        (claim,) = await extended_claims(api)
+        assert claim["metadata"]["name"] != "left"
 
     live(test)
 

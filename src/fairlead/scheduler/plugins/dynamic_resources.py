@@ -301,9 +301,10 @@ class DynamicResources(Plugin):
         if not event.kinds & EventKind.DEVICE_CLAIMS:
             return True
         old, new = event.old_device_claim, event.new_device_claim
+        has_had = old is not None and old.status.allocation is not None
         if new is None:
-            return False
-        if old is not None and old.status.allocation is not None and new.status.allocation is None:
+            return has_had
+        if has_had and new.status.allocation is None:
             return True
         is_own = any(claim.key == new.metadata.key for claim in request.requirements.device_claims)
         return is_own and (old is None or old.status != new.status)
