@@ -341,13 +341,13 @@ def _show(
         for key, each in present.items()
         if each.status.attached and not each.metadata.is_terminating and key not in going
     }
-    kept = [name for name in shown if attachment_of(name, node.metadata.name) in attached]
-    new = [each for key, each in wanted.items() if key in attached and each.unique_name not in kept]
-    names = [*kept, *(each.unique_name for each in new)]
+    kept = {name: None for name in shown if attachment_of(name, node.metadata.name) in attached}
+    new = {each.unique_name: each for key, each in wanted.items() if key in attached and each.unique_name not in kept}
+    names = [*kept, *new]
     if names != shown:
         listed = [{"name": name, "devicePath": ""} for name in names]
         yield Patch(NODES, node, {"status": {"volumesAttached": listed or None}}, subresource="status")
-    for each in new:
+    for each in new.values():
         message = f"AttachVolume.Attach succeeded for volume {go_quote(each.volume.metadata.name)} "
         yield from each.told(NORMAL, "SuccessfulAttachVolume", message)
 
