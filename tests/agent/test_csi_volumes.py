@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
+
 from fairlead.agent import linux
 from fairlead.api.builtin import (
     CSI_DRIVERS,
@@ -144,6 +146,7 @@ async def test_a_volume_is_there_once_it_is_attached_and_is_taken_back_from_the_
         assert (driver.content("vol-d") / "file").read_text() == "kept\n"
 
 
+@pytest.mark.slow
 @in_loop
 async def test_a_pod_waits_for_its_driver_and_is_told_what_that_says() -> None:
     async with disks() as (node, driver):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from fairlead.api.objects import Obj
 from tests.agent.machine import in_loop, real_containers
 from tests.agent.oci_node import is_running, manifest, real_node, state
@@ -100,6 +102,7 @@ async def test_a_hook_that_fails_ends_the_container(tmp_path: Path) -> None:
         await node.told("web", "FailedPostStartHook", "PostStartHook failed: no\n")
 
 
+@pytest.mark.slow
 @in_loop
 async def test_a_pod_that_ends_is_still_probed_for_its_readiness_but_not_for_its_life(tmp_path: Path) -> None:
     async with real_node(tmp_path) as node:

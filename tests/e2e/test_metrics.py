@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.helpers.manifests import container, pod
 from tests.e2e.helpers.terminal import Terminal
 from tests.e2e.helpers.versions import every_kubectl
@@ -20,6 +22,7 @@ def _with_usage(name: str, cpu: str, memory: str) -> str:
     return json.dumps(manifest)
 
 
+@pytest.mark.slow
 @every_kubectl
 def test_top_shows_what_pods_and_nodes_use(terminal: Terminal, namespace: str) -> None:
     for name, cpu, memory in (("busy", "700m", "100Mi"), ("large", "50m", "300Mi")):

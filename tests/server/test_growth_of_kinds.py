@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from typing import Final, NamedTuple
 
+import pytest
+
 from fairlead.api import builtin
 from fairlead.api.errors import ApiError
 from fairlead.api.objects import Obj
@@ -176,6 +178,7 @@ def test_four_times_as_much_is_noticed() -> None:
     assert run_virtual(grows(compare))
 
 
+@pytest.mark.slow
 def test_twice_as_many_entries_anywhere_in_a_kind_are_twice_the_work() -> None:
     async def story() -> list[str]:
         server = Server(MemoryStore())

@@ -67,7 +67,7 @@ _values = st.recursive(
 )
 
 
-@settings(max_examples=examples(200))
+@settings(max_examples=examples(100))
 @given(st.lists(st.dictionaries(st.text(min_size=1), _values, min_size=1, max_size=4), min_size=1, max_size=3))
 def test_what_is_written_as_yaml_is_read_as_by_the_careful_parser(objects: list[dict[str, Any]]) -> None:
     try:

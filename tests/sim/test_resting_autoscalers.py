@@ -197,7 +197,7 @@ BEHAVIORS: tuple[Obj, ...] = (
 )
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(
     steps=st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 20), st.integers(1, 1500)), min_size=1, max_size=6),
     behavior=st.sampled_from(BEHAVIORS),
