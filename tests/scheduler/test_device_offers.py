@@ -28,6 +28,7 @@ from tests.scheduler.devices_world import (
     slice_obj,
 )
 from tests.scheduler.scheduler_world import Cluster, node, pod
+from tests.work import growth
 
 NODES = [node(f"n{number}", labels={"rack": str(number)}) for number in range(20)]
 NOBODY = Taken(frozenset(), {})
@@ -133,3 +134,31 @@ def test_nodes_that_see_the_same_devices_are_asked_about_once(monkeypatch: pytes
     assert chosen.node == "n3"
     assert asked_about.total() == 2
     assert asked_about["n3"] == 1
+
+
+def test_classes_that_come_cost_what_they_are_and_not_what_there_is() -> None:
+    def came(size: int) -> None:
+        offers = DeviceOffers()
+        for number in range(size):
+            offers.set_class(None, of_class(class_obj(f"gpu-{number}", extendedResourceName=f"example.com/{number}")))
+        assert all(offers.class_of(f"example.com/{number}") == f"gpu-{number}" for number in range(size))
+
+    assert growth(came, 30) <= 2.2
+
+
+def test_what_a_node_sees_moves_with_its_slices_and_its_pools_and_with_nothing_else() -> None:
+    mine, newer, theirs = (
+        published(slice_obj("p", called="a", node="n0", of=2)),
+        published(slice_obj("q", called="b", node="n0")),
+        published(slice_obj("p", called="c", node="n1", of=2)),
+    )
+    offers = offered()
+    stamps = [offers.stamp("n0")]
+    for old, new in ((None, mine), (None, newer), (None, theirs), (mine, None), (newer, None)):
+        offers.set_slice(old, new)
+        stamps.append(offers.stamp("n0"))
+    assert stamps[-1] == stamps[0]  # it has none again
+    assert len(set(stamps)) == len(stamps) - 1
+    before = offers.stamp("n0")
+    offers.touch((DRIVER, "p"))
+    assert offers.stamp("n0") == before

@@ -29,8 +29,8 @@ class DeviceOffers:
 
     def __init__(self) -> None:
         self.classes: dict[str, DeviceClass] = {}
-        #: The class that stands for an extended resource.
-        self._class_of: dict[str, str] = {}
+        #: The class that stands for an extended resource; None until somebody asks after classes have changed.
+        self._class_of: dict[str, str] | None = {}
         self._slices: dict[PoolId, dict[str, Offered]] = {}
         self._pools: dict[PoolId, _Views] = {}  # as far as anybody has asked
         #: How many slices of a pool are for one node alone, by the node; and for others.
@@ -39,7 +39,8 @@ class DeviceOffers:
         #: Counts all changes, so that no stamp of a node comes again.
         self._changes = 0
         self._common_version = 0
-        self._versions: dict[str, int] = {}  # by node
+        self._node_versions: dict[str, int] = {}  # of which slices are for a node alone
+        self._pool_versions: dict[PoolId, int] = {}  # of the devices in it
 
     def set_class(self, old: DeviceClass | None, new: DeviceClass | None) -> None:
         self._common_version = self._next_change()
@@ -47,19 +48,21 @@ class DeviceOffers:
             self.classes.pop(old.metadata.name, None)
         if new is not None:
             self.classes[new.metadata.name] = new
-        self._class_of = {
-            resource: found.metadata.name
-            for found in sorted(self.classes.values(), key=_newest_last)
-            for resource in _resources_of(found)
-        }
+        self._class_of = None
 
     def class_of(self, resource: str) -> str | None:
         """The class of devices that can be had in place of an extended resource; the newest of several."""
+        if self._class_of is None:
+            self._class_of = {
+                resource: found.metadata.name
+                for found in sorted(self.classes.values(), key=_newest_last)
+                for resource in _resources_of(found)
+            }
         return self._class_of.get(resource)
 
     def replaces(self, amounts: Iterable[DeviceAmount]) -> bool:
         """Whether any of these may be had as devices."""
-        return bool(self._class_of) and any(amount.resource in self._class_of for amount in amounts)
+        return bool(self.classes) and any(self.class_of(amount.resource) is not None for amount in amounts)
 
     def set_slice(self, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
         if old is not None:
@@ -73,25 +76,27 @@ class DeviceOffers:
         node = slice_.spec.node_name
         reached = self._of_node.setdefault(node, Counter()) if node else self._shared
         reached[id_] += 1
-        self._changed(id_)
+        self._changed(id_, node)
 
     def _remove(self, slice_: ResourceSlice) -> None:
         id_, node = slice_.pool_id, slice_.spec.node_name
-        self._changed(id_)
+        self._changed(id_, node)
         del self._slices[id_][slice_.metadata.name]
         if not self._slices[id_]:
-            del self._slices[id_]
+            del self._slices[id_], self._pool_versions[id_]
         reached = self._of_node[node] if node else self._shared
         reached[id_] -= 1
         if not reached[id_]:
             del reached[id_]
         if node and not reached:
             del self._of_node[node]
-            self._versions.pop(node, None)
+            del self._node_versions[node]
 
-    def _changed(self, pool: PoolId) -> None:
+    def _changed(self, pool: PoolId, node: str | None) -> None:
         self._pools.pop(pool, None)
         self.touch(pool)
+        if node:
+            self._node_versions[node] = self._changes
 
     # --- what a node reaches ------------------------------------------------------------------------------------------
 
@@ -118,16 +123,17 @@ class DeviceOffers:
 
     def stamp(self, node: str) -> Stamp:
         """It moves when an answer about the devices of the node may become another."""
-        return Stamp(self._common_version, self._versions.get(node, 0))
+        pools = self._of_node.get(node, ())
+        own = max((self._pool_versions[pool] for pool in pools), default=0)
+        return Stamp(self._common_version, max(own, self._node_versions.get(node, 0)))
 
     def touch(self, pool: PoolId) -> None:
         """Something happened to a device of the pool: whoever reaches it has to be looked at again."""
         change = self._next_change()
         if pool in self._shared:
             self._common_version = change
-            return
-        for offered in self._slices.get(pool, {}).values():
-            self._versions[offered.slice.spec.node_name or ""] = change
+        if pool in self._slices:
+            self._pool_versions[pool] = change
 
     def _next_change(self) -> int:
         self._changes += 1
