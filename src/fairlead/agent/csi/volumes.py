@@ -17,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -90,7 +91,7 @@ class CsiVolumes:
         self._node_name, self._drivers = node_name, drivers
         self._shown, self._say = shown, say
         self._users: dict[_Volume, set[Path]] = defaultdict(set)  # by folders of pods
-        self._locks: dict[_Volume, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._locks: WeakValueDictionary[_Volume, asyncio.Lock] = WeakValueDictionary()  # those that are had or wanted
         self._ready: set[_Volume] = set()  # staged since the agent began: a machine that went down has nothing mounted
         self._node_changed = asyncio.Event()
         for folder in self.folders():
@@ -125,7 +126,7 @@ class CsiVolumes:
         self._use(volume, folder)
         context = await self._attached(volume) if is_attached_by(about) else {}
         driver = self._driver(volume.driver)
-        async with self._locks[volume]:
+        async with self._lock(volume):
             try:
                 staged = await self._stage(driver, volume, spec, context)
                 await self._publish(driver, volume, manifest, found, about, context, staged, mine, is_read_only)
@@ -142,10 +143,10 @@ class CsiVolumes:
 
     async def _unmount(self, folder: Path) -> None:
         for record, volume in list(_records(folder / PUBLISHED, "*")):
-            async with self._locks[volume]:
+            async with self._lock(volume):
                 await self._unpublish(volume, record.parent)
         for volume in [volume for volume, users in self._users.items() if folder in users]:
-            async with self._locks[volume]:
+            async with self._lock(volume):
                 self._users[volume].discard(folder)
                 if not self._users[volume]:
                     await self._unstage(volume)
@@ -154,6 +155,10 @@ class CsiVolumes:
                         self._say()
         if (mine := folder / PUBLISHED).is_dir():
             mine.rmdir()
+
+    def _lock(self, volume: _Volume) -> asyncio.Lock:
+        """One pod at a time has to do with a volume."""
+        return self._locks.setdefault(volume, asyncio.Lock())
 
     # -- being attached
 

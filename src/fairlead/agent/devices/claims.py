@@ -20,10 +20,9 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from fairlead.agent.devices.drivers import DeviceDrivers, NoDriver
-from fairlead.agent.devices.health import DeviceId
 from fairlead.agent.devices.messages import Claim, Device
 from fairlead.api.builtin import RESOURCE_CLAIMS
-from fairlead.api.devices import ResourceClaim
+from fairlead.api.devices import DeviceId, ResourceClaim
 from fairlead.api.errors import ApiError, NotFound
 from fairlead.api.objects import Obj
 from fairlead.api.pods import Pod

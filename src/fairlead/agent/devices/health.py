@@ -6,14 +6,13 @@ Source: pkg/kubelet/cm/dra/healthinfo.go and manager.go (1.36, ResourceHealthSta
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 from fairlead.agent.devices.messages import HEALTHY, UNHEALTHY, DeviceHealth
+from fairlead.api.devices import DeviceId
 from fairlead.api.objects import Obj
 from fairlead.runtime.clock import now
 
-#: Driver, pool and device.
-DeviceId: TypeAlias = tuple[str, str, str]
 #: For so long what was told of a device is believed, unless its driver says otherwise.
 _BELIEVED_SECONDS: Final = 30.0
 _LONGEST_MESSAGE: Final = 1024

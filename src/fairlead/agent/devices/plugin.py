@@ -45,7 +45,7 @@ class Plugin:
         self.driver, self.endpoint, self.service = driver, endpoint, service
         self.is_connected = False
         self._changed, self._healths, self._metrics = changed, healths, metrics
-        self._client = _client(endpoint, driver)
+        self._client = Client(endpoint, f"the plugin of driver {driver}")
         self._tasks = [
             asyncio.create_task(self._stay_connected(), name=f"driver {driver}"),
             asyncio.create_task(self._watch_health(), name=f"health of devices of {driver}"),
@@ -110,10 +110,6 @@ class Plugin:
         if connected is not self.is_connected:
             self.is_connected = connected
             self._changed()
-
-
-def _client(path: str, who: str) -> Client:
-    return Client(path, f"the plugin of driver {who}")
 
 
 def _check(call: str, claims: Sequence[Claim], errors: Mapping[str, str]) -> None:

@@ -57,10 +57,10 @@ from fairlead.runtime.clock import monotonic, now
 
 #: How long until what failed is tried again.
 AGAIN_SECONDS: Final = 10.0
-log = logging.getLogger(__name__)
-
 _POST_START_SECONDS: Final = 600.0
 CONTAINER_KINDS: Final = ("initContainers", "containers", "ephemeralContainers")
+
+log = logging.getLogger(__name__)
 
 
 class RealPod:
