@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairlead.agent.csi.drivers import CsiDrivers
-from fairlead.agent.devices.claims import STATE, DeviceClaims
+from fairlead.agent.devices.claims import STATE, ClaimManager
 from fairlead.agent.devices.drivers import DeviceDrivers
 from fairlead.agent.devices.messages import HEALTHY, UNHEALTHY
 from fairlead.agent.plugins.sockets import PluginSockets
@@ -32,7 +32,7 @@ NODE = "somewhere"
 class World:
     server: Server
     root: Path
-    claims: DeviceClaims
+    claims: ClaimManager
 
     async def pod(self, name: str, *claims: str) -> Pod:
         """A pod of the node that its claims are reserved for."""
@@ -83,7 +83,7 @@ async def world(root: Path, wipe_seconds: float = 30.0, server: Server | None = 
     drivers = DeviceDrivers(api, NODE, wipe_seconds)
     tasks = [asyncio.create_task(each.run()) for each in (drivers, PluginSockets(root, drivers, CsiDrivers(api, NODE)))]
     try:
-        yield World(server, root, DeviceClaims(root, api, drivers))
+        yield World(server, root, ClaimManager(root, api, drivers))
     finally:
         for task in tasks:
             task.cancel()

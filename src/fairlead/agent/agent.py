@@ -27,7 +27,7 @@ from fairlead.agent.cgroups.usage import CgroupUsage, usage_of
 from fairlead.agent.claims import claim
 from fairlead.agent.csi.drivers import CsiDrivers
 from fairlead.agent.csi.volumes import CsiVolumes
-from fairlead.agent.devices.claims import DeviceClaims
+from fairlead.agent.devices.claims import ClaimManager
 from fairlead.agent.devices.drivers import DeviceDrivers
 from fairlead.agent.eviction import Evictions
 from fairlead.agent.health_port import serve_health
@@ -399,7 +399,7 @@ class NodeAgent:
             cgroups=self._cgroups,
             sources=Sources(self._api),
             claims=Claims(self._api, self._identity.name, csi),
-            devices=DeviceClaims(self._root, self._api, self._drivers),
+            devices=ClaimManager(self._root, self._api, self._drivers),
             services=lambda: with_api_server_at(services, self._api_server) if self._api_server else services,
             users=UserRanges(self._root / POD_FOLDERS, config.max_pods, ids_per_pod(config)),
             events=PodEvents(self._recorder, config.event_record_qps, config.event_burst),

@@ -24,6 +24,11 @@ class PodClaim(View):
     resource_claim_name: str | None = None
     resource_claim_template_name: str | None = None
 
+    @property
+    def is_from_template(self) -> bool:
+        """The claim is made for this pod, and no other may be taken for it."""
+        return self.resource_claim_name is None
+
 
 class MadeClaim(View):
     """An entry of `status.resourceClaimStatuses`; without a name no claim is needed."""

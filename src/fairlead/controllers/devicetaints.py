@@ -183,7 +183,7 @@ class DeviceTaintEviction(Controller[Pod]):
             claim = world.get(RESOURCE_CLAIMS, key)
             if claim is None or claim.status.allocation is None or not claim.is_reserved_for(pod.metadata.uid):
                 continue
-            if asked.resource_claim_name is None and claim.foreign_owner(pod.metadata.key, pod.metadata.uid):
+            if asked.is_from_template and claim.foreign_owner(pod.metadata.key, pod.metadata.uid):
                 continue
             for device in claim.status.allocation.results:
                 moments += self._moments(device)

@@ -202,7 +202,7 @@ def _reserve(pod: Pod, world: World) -> Actions:
         known = world.get(RESOURCE_CLAIMS, key)
         if known is None or known.status.allocation is None or known.is_reserved_for(pod.metadata.uid):
             continue
-        if claim.resource_claim_name is None and known.foreign_owner(pod.metadata.key, pod.metadata.uid):
+        if claim.is_from_template and known.foreign_owner(pod.metadata.key, pod.metadata.uid):
             continue
         consumers = [*msgspec.to_builtins(known.consumers), consumer]
         yield Patch(

@@ -19,7 +19,7 @@ class NeededClaim(NamedTuple):
     """A claim of a pod, by its own name; one of a template has to have been made for the pod."""
 
     name: str
-    is_made_for_pod: bool = False
+    is_from_template: bool = False
 
 
 def needed_claims(pod: Pod) -> list[NeededClaim]:
@@ -29,7 +29,7 @@ def needed_claims(pod: Pod) -> list[NeededClaim]:
         names = PodClaimNames(pod)
         for claim in pod_claims(pod):
             if name := names.of(claim):
-                needed.append(NeededClaim(name, claim.resource_claim_name is None))
+                needed.append(NeededClaim(name, claim.is_from_template))
     if name := extended_claim_name(pod):
         needed.append(NeededClaim(name))
     return needed
@@ -48,7 +48,7 @@ def _problem(pod: Pod, needed: NeededClaim, claim: ResourceClaim | None) -> str:
     name = needed.name
     if claim is None:
         return f'fetch ResourceClaim {name}: resourceclaims.resource.k8s.io "{name}" not found'
-    if needed.is_made_for_pod and (problem := claim.foreign_owner(pod.metadata.key, pod.metadata.uid)):
+    if needed.is_from_template and (problem := claim.foreign_owner(pod.metadata.key, pod.metadata.uid)):
         return problem
     if not claim.is_reserved_for(pod.metadata.uid):
         who = f"pod {pod.metadata.name} ({pod.metadata.uid})"

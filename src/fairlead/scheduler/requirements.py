@@ -60,7 +60,7 @@ class DeviceClaim(msgspec.Struct, frozen=True):
     pod_key: str
     pod_uid: str
     #: By a template, for this pod alone.
-    is_generated: bool
+    is_from_template: bool
 
 
 class DeviceAmount(msgspec.Struct, frozen=True):
@@ -313,10 +313,9 @@ def device_claims_of(pod: Pod) -> tuple[DeviceClaim, ...]:
     meta, found = pod.metadata, list[DeviceClaim]()
     made = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses or ()}
     for named in pod.spec.resource_claims:
-        is_generated = named.resource_claim_name is None
-        name = made.get(named.name, "") if is_generated else named.resource_claim_name
+        name = made.get(named.name, "") if named.is_from_template else named.resource_claim_name
         if name is not None:  # whoever made the claims found that this one is not needed
-            found.append(DeviceClaim(name and f"{meta.namespace}/{name}", meta.key, meta.uid, is_generated))
+            found.append(DeviceClaim(name and f"{meta.namespace}/{name}", meta.key, meta.uid, named.is_from_template))
     return tuple(found)
 
 

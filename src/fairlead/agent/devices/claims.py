@@ -78,7 +78,7 @@ class _State(msgspec.Struct):
     claims: list[_Held]
 
 
-class DeviceClaims:
+class ClaimManager:
     def __init__(self, root: Path, api: Api, drivers: DeviceDrivers) -> None:
         self._file, self._api, self._drivers, self._healths = root / STATE, api, drivers, drivers.healths
         self._held: dict[str, _Held] = {held.key: held for held in _read(self._file)}

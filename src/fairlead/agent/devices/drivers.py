@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from fairlead.agent.devices.health import DeviceHealths
 from fairlead.agent.devices.messages import SERVICES
-from fairlead.agent.devices.metrics import DeviceMetrics
+from fairlead.agent.devices.metrics import DraMetrics
 from fairlead.agent.plugins.messages import PluginInfo
 from fairlead.api.builtin import RESOURCE_SLICES
 from fairlead.api.devices import ResourceSlice
@@ -40,7 +40,7 @@ class DeviceDrivers:
     def __init__(self, api: Api, node_name: str, wipe_seconds: float = WIPE_SECONDS) -> None:
         self._api, self._node_name, self._wipe_seconds = api, node_name, wipe_seconds
         self._plugins: dict[str, list[Plugin]] = defaultdict(list)  # by driver, in the order of their registration
-        self.healths, self.metrics = DeviceHealths(), DeviceMetrics()
+        self.healths, self.metrics = DeviceHealths(), DraMetrics()
         self._wipes: dict[str, asyncio.Task[None]] = {}  # by driver; "" stands for all
 
     async def run(self) -> None:

@@ -13,7 +13,7 @@ _BOUNDS: Final = exponential(0.1, (40.0 / 0.1) ** (1 / 14), 15)
 _ANY: Final = "<any>"
 
 
-class DeviceMetrics:
+class DraMetrics:
     def __init__(self) -> None:
         self._operations = Histogram(
             "dra_operations_duration_seconds",

@@ -14,7 +14,7 @@ from grpclib.const import Status
 
 from fairlead.agent.devices.health import DeviceHealths
 from fairlead.agent.devices.messages import WATCH_HEALTH, Claim, Claims, Device, prepare, unprepare
-from fairlead.agent.devices.metrics import DeviceMetrics
+from fairlead.agent.devices.metrics import DraMetrics
 from fairlead.agent.grpc.client import CallFailed, Client
 from fairlead.agent.grpc.methods import Answer, Method, Nothing
 from fairlead.agent.runtimes.base import RuntimeFailure
@@ -40,7 +40,7 @@ class Plugin:
         service: str,
         changed: Callable[[], None],
         healths: DeviceHealths,
-        metrics: DeviceMetrics,
+        metrics: DraMetrics,
     ) -> None:
         self.driver, self.endpoint, self.service = driver, endpoint, service
         self.is_connected = False

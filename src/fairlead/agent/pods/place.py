@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from fairlead.agent.cgroups.machine import Cgroups
-from fairlead.agent.devices.claims import DeviceClaims
+from fairlead.agent.devices.claims import ClaimManager
 from fairlead.agent.images_seam import Images
 from fairlead.agent.network.settings import DEFAULT_DOMAIN
 from fairlead.agent.network_seam import PodNetwork
@@ -47,7 +47,7 @@ class Place:
     cgroups: Cgroups
     sources: Sources
     claims: Claims
-    devices: DeviceClaims
+    devices: ClaimManager
     #: Those of the cluster.
     services: Callable[[], Iterable[Service]]
     events: PodEvents

@@ -62,15 +62,15 @@ class DeviceClaims:
         """The claim that was made for extended resources of the pod with that uid."""
         return self._extended.get(pod)
 
-    def set(self, old: ResourceClaim | None, new: ResourceClaim | None) -> ResourceClaim | None:
-        """A claim came, changed or went; what is older than is known says nothing. Returns what was known before."""
+    def set(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        """A claim came, changed or went; what is older than is known says nothing."""
         either = new or old
         assert either is not None
         known = self._claims.get(either.metadata.key)
         # One of this very uid that is gone is gone, whatever was last known of it.
         is_gone = known is not None and new is None and known.metadata.uid == either.metadata.uid
         if known is not None and not is_gone and _is_newer(known, either):
-            return known
+            return
         if known is not None:
             del self._claims[known.metadata.key], self._by_uid[known.metadata.uid]
             self._specs.pop(known.metadata.uid, None)
@@ -83,7 +83,6 @@ class DeviceClaims:
             if claim is not None:
                 self._count_again(claim.metadata.uid)
         self._notify(either.metadata.key)
-        return known
 
     def answered(self, claim: ResourceClaim) -> None:
         """A claim as the server has answered; one that the watch has told to be gone does not come back by that."""

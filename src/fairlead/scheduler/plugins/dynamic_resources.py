@@ -320,7 +320,7 @@ def _missing(named: Sequence[DeviceClaim], snapshot: Snapshot) -> Refused | None
             return Refused(f'could not find ResourceClaim "{each.key}"')
         if claim.metadata.is_terminating:
             return Refused(f'resourceclaim "{claim.metadata.name}" is being deleted')
-        if each.is_generated and (problem := claim.foreign_owner(each.pod_key, each.pod_uid)):
+        if each.is_from_template and (problem := claim.foreign_owner(each.pod_key, each.pod_uid)):
             return Refused(problem)
     return None
 
