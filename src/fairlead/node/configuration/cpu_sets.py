@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from fairlead.golang.numbers import atoi
@@ -16,6 +18,10 @@ class CpuSet(msgspec.Struct, frozen=True):
     def size(self) -> int:
         return sum(last - first + 1 for first, last in self.ranges)
 
+    @property
+    def cpus(self) -> frozenset[int]:
+        return frozenset(cpu for first, last in self.ranges for cpu in range(first, last + 1))
+
     def is_within(self, count: int) -> bool:
         """Whether a machine of so many CPUs has all of them."""
         return not self.ranges or (self.ranges[0][0] >= 0 and self.ranges[-1][1] < count)
@@ -23,14 +29,23 @@ class CpuSet(msgspec.Struct, frozen=True):
 
 def parse_cpu_set(text: str) -> CpuSet:
     """ValueError in Go's words."""
-    found = sorted(_range(part) for part in text.split(",")) if text else []
+    return CpuSet(_merged(_range(part) for part in text.split(",")) if text else ())
+
+
+def listed(cpus: Iterable[int]) -> str:
+    """`0-3,8`: what `parse_cpu_set` reads."""
+    ranges = _merged((cpu, cpu) for cpu in cpus)
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
+
+
+def _merged(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     merged: list[tuple[int, int]] = []
-    for first, last in found:
+    for first, last in sorted(ranges):
         if merged and first <= merged[-1][1] + 1:
             merged[-1] = (merged[-1][0], max(last, merged[-1][1]))
         else:
             merged.append((first, last))
-    return CpuSet(tuple(merged))
+    return tuple(merged)
 
 
 def _range(text: str) -> tuple[int, int]:

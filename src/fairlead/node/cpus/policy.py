@@ -1,0 +1,259 @@
+"""The policy `static`: containers of Guaranteed pods that ask for whole CPUs have them to themselves.
+
+All others run on what is left, reserved CPUs included, unless the reservation is strict. An init container's CPUs are
+used again by those that come after it; a sidecar keeps its own. Nothing is moved once it is given.
+Source: pkg/kubelet/cm/cpumanager/policy_static.go.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence, Set
+from itertools import combinations
+from typing import Final
+
+import msgspec
+
+from fairlead.api.objects import Obj
+from fairlead.api.podresources import has_pod_level_resources, is_sidecar
+from fairlead.api.qos import GUARANTEED, qos_class
+from fairlead.api.quantity import Quantity
+from fairlead.golang.quoting import go_quote
+from fairlead.node.configuration.cpu_sets import listed, parse_cpu_set
+from fairlead.node.configuration.feature_gates import FeatureGates
+from fairlead.node.configuration.settings import KubeletConfiguration
+from fairlead.node.cpus.options import BY_SOCKET, StaticOptions, static_options
+from fairlead.node.cpus.state import CpuState
+from fairlead.node.cpus.taking import NotEnoughCpus, take_distributed, take_packed
+from fairlead.node.cpus.topology import CpuIds, Topology
+from fairlead.node.numa_hints import SINGLE_NODE, Hint, Hints
+from fairlead.node.requests import stated_request
+
+STATIC: Final = "static"
+SMT_ALIGNMENT: Final = "SMTAlignmentError"
+_CPU: Final = "cpu"
+
+
+class NotAligned(Exception):
+    """Whole cores cannot be had, and nothing else may be given."""
+
+
+class StaticPolicy(msgspec.Struct, frozen=True):
+    topology: Topology
+    #: Nobody has these to himself.
+    reserved: CpuIds
+    options: StaticOptions = StaticOptions()
+
+    @property
+    def handed_out(self) -> CpuIds:
+        """What there is for containers, to themselves or for all."""
+        return self.topology.cpus - self.reserved if self.options.is_reservation_strict else self.topology.cpus
+
+    def started(self, kept: CpuState) -> CpuState:
+        """With what was kept before the agent was started again; ValueError if it does not fit the machine any more."""
+        if not kept.shared:
+            if kept.exclusive:
+                raise ValueError("default cpuset cannot be empty")
+            return CpuState(self.handed_out)
+        for problem in self._problems(kept):
+            raise ValueError(problem)
+        return kept
+
+    def _problems(self, kept: CpuState) -> Iterator[str]:
+        shared, reserved = go_quote(listed(kept.shared)), self.reserved & kept.shared
+        if self.options.is_reservation_strict and reserved:
+            yield f"some of strictly reserved cpus: {go_quote(listed(reserved))} are present in defaultCpuSet: {shared}"
+        elif not self.options.is_reservation_strict and reserved != self.reserved:
+            yield f"not all reserved cpus: {go_quote(listed(self.reserved))} are present in defaultCpuSet: {shared}"
+        known = set(kept.shared)
+        for uid, containers in kept.exclusive.items():
+            for name, cpus in containers.items():
+                known |= cpus
+                if cpus & kept.shared:
+                    own = go_quote(listed(cpus))
+                    yield f"pod: {uid}, container: {name} cpuset: {own} overlaps with default cpuset {shared}"
+        if known != self.handed_out:
+            there, kept_text = go_quote(listed(self.handed_out)), go_quote(listed(known))
+            yield f"current set of available CPUs {there} doesn't match with CPUs in state {kept_text}"
+
+    def available(self, state: CpuState) -> CpuIds:
+        """What somebody could have to himself."""
+        return state.shared - self.reserved
+
+    def allocated(self, state: CpuState, pod: Obj, container: Obj, nodes: frozenset[int] | None = None) -> CpuState:
+        """With CPUs for the container, if it has any to itself, of these NUMA nodes first; it has them for good.
+
+        NotAligned or NotEnoughCpus where it cannot have them.
+        """
+        count = exclusive_cpus(pod, container)
+        if not count:
+            return state
+        self._check_alignment(state, count)
+        uid, name = pod["metadata"]["uid"], container["name"]
+        if name in state.exclusive.get(uid, {}):
+            return state
+        free = self.available(state) | _reusable(state, pod, before=name)
+        near = frozenset[int]()
+        if nodes is not None:
+            near = free & self._near(nodes)
+            near = self._take(near, min(count, len(near)))
+        return state.with_container(uid, name, near | self._take(free - near, count - len(near)))
+
+    def _check_alignment(self, state: CpuState, count: int) -> None:
+        if not self.options.only_full_cores:
+            return
+        threads = self.topology.threads_per_core
+        if count % threads:
+            raise NotAligned(f"SMT Alignment Error: requested {count} cpus not multiple cpus per core = {threads}")
+        cores = self.topology.within("core", self.reserved)
+        free = len(state.shared - self.topology.all_of("core", cores))
+        if count > free:
+            raise NotAligned(
+                "SMT Alignment Error: not enough free physical CPUs: "
+                f"available physical CPUs = {free}, requested CPUs = {count}, CPUs per core = {threads}"
+            )
+
+    def _take(self, free: CpuIds, count: int) -> CpuIds:
+        return _taken(self.topology, self.options, free, count)
+
+    def _near(self, nodes: Iterable[int]) -> CpuIds:
+        cpus = self.topology.all_of("numa", nodes)
+        if self.options.by_socket:
+            return self.topology.all_of("socket", self.topology.within("socket", cpus))
+        return cpus
+
+    # -- hints
+
+    def hints(self, state: CpuState, pod: Obj, container: Obj) -> Hints:
+        """Which NUMA nodes would do for a container."""
+        count = exclusive_cpus(pod, container)
+        if not count:
+            return {}
+        held = state.exclusive.get(pod["metadata"]["uid"], {}).get(container["name"])
+        if held is not None:
+            return {_CPU: self._hints(held, frozenset(), count) if len(held) == count else ()}
+        return {_CPU: self._hints(self.available(state), _reusable(state, pod, before=container["name"]), count)}
+
+    def pod_hints(self, state: CpuState, pod: Obj) -> Hints:
+        """Which would do for all of its containers together."""
+        count, held = _of_pod(pod), state.exclusive.get(pod["metadata"]["uid"], {})
+        if not count:
+            return {}
+        if any(
+            len(held[each["name"]]) != exclusive_cpus(pod, each) for each in containers_of(pod) if each["name"] in held
+        ):
+            return {_CPU: ()}
+        own = frozenset[int]().union(*held.values())
+        if len(own) == count:
+            return {_CPU: self._hints(own, frozenset(), count)}
+        return {_CPU: self._hints(self.available(state), own, count)}
+
+    def _hints(self, available: CpuIds, reusable: CpuIds, count: int) -> Sequence[Hint]:
+        """Those of the fewest NUMA nodes that could ever be enough are preferred."""
+        numas = sorted(self.topology.ids("numa"))
+        whole = {numa: len(self.topology.all_of("numa", (numa,))) for numa in numas}
+        free = self.topology.within("numa", available | reusable)
+        needed = frozenset(self.topology.within("numa", reusable))
+        found, fewest = [], len(numas)
+        for size in range(1, len(numas) + 1):
+            for nodes in combinations(numas, size):
+                if sum(whole[numa] for numa in nodes) >= count:
+                    fewest = min(fewest, size)
+                if needed <= set(nodes) and sum(len(free.get(numa, ())) for numa in nodes) >= count:
+                    found.append(frozenset(nodes))
+        return [Hint(nodes, len(nodes) == fewest or self._is_by_socket(nodes, fewest)) for nodes in found]
+
+    def _is_by_socket(self, nodes: Set[int], fewest: int) -> bool:
+        if not self.options.by_socket:
+            return False
+        per_socket = len(self.topology.ids("numa")) // len(self.topology.ids("socket"))
+        sockets = self.topology.within("socket", self.topology.all_of("numa", nodes))
+        return bool(per_socket) and len(sockets) == math.ceil(fewest / per_socket)
+
+
+def static_policy(
+    config: KubeletConfiguration, gates: FeatureGates, topology: Topology, reserved: Quantity | None
+) -> StaticPolicy:
+    """`reserved` is what of the CPUs is kept from pods. ValueError for what a kubelet does not start with."""
+    if not reserved:
+        raise ValueError("[cpumanager] unable to determine reserved CPU resources for static policy")
+    count = math.ceil(reserved.milli / 1000)
+    try:
+        options = static_options(config.cpu_manager_policy_options, gates)
+        _check_machine(options, config.topology_manager_policy, topology)
+        cpus = parse_cpu_set(config.reserved_system_cpus).cpus or _reservation(topology, options, count)
+        if len(cpus) != count:
+            raise ValueError(
+                "[cpumanager] unable to reserve the required amount of CPUs "
+                f"(size of {listed(cpus)} did not equal {count})"
+            )
+        if unknown := cpus - topology.cpus:
+            core = f"unknown CPU ID: {min(unknown)}"
+            raise ValueError(f"[cpumanager] unable to build the reserved physical CPUs from the reserved set: {core}")
+    except ValueError as problem:
+        raise ValueError(f"new static policy error: {problem}") from None
+    return StaticPolicy(topology, cpus, options)
+
+
+def _check_machine(options: StaticOptions, topology_policy: str, topology: Topology) -> None:
+    if not options.by_socket:
+        return
+    if topology_policy == SINGLE_NODE:
+        raise ValueError(
+            f"Topolgy manager {SINGLE_NODE} policy is incompatible with CPUManager {BY_SOCKET} policy option"
+        )
+    if len(topology.ids("socket")) > len(topology.ids("numa")):
+        raise ValueError(
+            "Align by socket is not compatible with hardware where number of sockets are more than number of NUMA"
+        )
+
+
+def _reservation(topology: Topology, options: StaticOptions, count: int) -> CpuIds:
+    try:
+        return _taken(topology, options, topology.cpus, count)
+    except NotEnoughCpus:
+        return frozenset()
+
+
+def _taken(topology: Topology, options: StaticOptions, free: Set[int], count: int) -> CpuIds:
+    if options.across_numa:
+        group = topology.threads_per_core if options.only_full_cores else 1
+        return take_distributed(topology, free, count, group, spreads=options.across_cores)
+    return take_packed(topology, free, count, spreads=options.across_cores, prefers_uncore=options.by_uncore)
+
+
+def exclusive_cpus(pod: Obj, container: Obj) -> int:
+    """How many the container has to itself."""
+    if qos_class(pod["spec"]) != GUARANTEED or has_pod_level_resources(pod["spec"]):
+        return 0
+    requested = stated_request(container, _CPU).milli
+    return 0 if requested % 1000 else requested // 1000
+
+
+def containers_of(pod: Obj) -> Sequence[Obj]:
+    """In the order in which they are given CPUs."""
+    return [*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"]]
+
+
+def _of_pod(pod: Obj) -> int:
+    """How many the pod has at once, at most."""
+    sidecars = most = 0
+    for container in pod["spec"].get("initContainers") or ():
+        count = exclusive_cpus(pod, container)
+        if is_sidecar(container):
+            sidecars += count
+        else:
+            most = max(most, sidecars + count)
+    return max(most, sidecars + sum(exclusive_cpus(pod, each) for each in pod["spec"]["containers"]))
+
+
+def _reusable(state: CpuState, pod: Obj, before: str) -> CpuIds:
+    """What containers that have ended by then have left to those that come after them."""
+    held, found = state.exclusive.get(pod["metadata"]["uid"], {}), frozenset[int]()
+    ending = {each["name"] for each in pod["spec"].get("initContainers") or () if not is_sidecar(each)}
+    for container in containers_of(pod):
+        if (name := container["name"]) == before:
+            break
+        cpus = held.get(name, frozenset())
+        found = found | cpus if name in ending else found - cpus
+    return found
