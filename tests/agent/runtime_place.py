@@ -94,6 +94,7 @@ class Place:
         name: str,
         *argv: str,
         memory: int = 0,
+        cpus: str = "",
         has_stdin: bool = False,
         has_stdin_once: bool = False,
         has_tty: bool = False,
@@ -109,6 +110,7 @@ class Place:
             memory_limit=memory,
             memory_swap_limit=memory,
             oom_score_adj=-997,
+            cpuset_cpus=cpus,
         )
         spec = ContainerSpec(
             id=container_id(pod, name, 0),

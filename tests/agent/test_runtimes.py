@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from fairlead.node.log_rotation import LogPolicy
 from fairlead.runtime.streaming.duplex import Source
 from fairlead.runtime.streaming.remote_command import Size, Wanted
 from tests.agent.machine import in_loop, until
-from tests.agent.runtime_place import CONTAINERD, on_each, place
+from tests.agent.runtime_place import CONTAINERD, Place, on_each, place
 
 pytestmark = on_each
 
@@ -227,3 +228,26 @@ async def test_a_log_is_rotated_under_its_reader_who_misses_nothing(tmp_path: Pa
         names = here.logs("c1")
         assert len(names) == policy.max_files and names[0] == "c1.log"
         assert [name.endswith(".gz") for name in names[1:]] == [True, True, False]
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="this machine has one CPU")
+@in_loop
+async def test_a_container_runs_on_the_cpus_that_it_is_given(tmp_path: Path, kind: str) -> None:
+    """With what it has started, and with commands that are sent in; also after it was moved."""
+    first, second = (str(cpu) for cpu in sorted(os.sched_getaffinity(0))[:2])
+    async with place(tmp_path, kind) as here:
+        id_ = await here.run("c", "sh", "-c", "sleep 1000 & wait", cpus=first)
+        assert await _cpus_within(here, id_) == {first}
+        await here.runtime.run_on(id_, second)
+        assert await _cpus_within(here, id_) == {second}
+
+
+async def _cpus_within(here: Place, id_: str) -> set[str]:
+    """Where all that is in the container may run."""
+    text = "grep -h Cpus_allowed_list /proc/1/status /proc/self/status"
+    done = await here.runtime.run_in(id_, ["sh", "-c", text], 10)
+    inside = {line.split()[1] for line in done.output.decode().splitlines()}
+    status = here.runtime.status(id_)
+    assert status is not None
+    pids = here.cgroups.processes(f"{here.pod}/{status.cgroup_name}")
+    return inside | {str(*os.sched_getaffinity(pid)) for pid in pids}

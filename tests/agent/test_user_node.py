@@ -215,7 +215,7 @@ def test_of_many_who_come_at_once_one_makes_the_namespace_of_the_node(node: User
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("module", "count"), [("runtimes", 13), ("hostile_containers", 12)])
+@pytest.mark.parametrize(("module", "count"), [("runtimes", 14), ("hostile_containers", 12)])
 def test_its_runtime_is_held_to_what_is_asked_of_it(node: UserNode, module: str, count: int) -> None:
     """The tests of other modules, in the world of a user."""
     where = ["--rootdir", str(TESTS.parent), "-c", str(TESTS.parent / "pyproject.toml"), "-p", "no:cacheprovider"]

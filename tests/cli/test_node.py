@@ -34,6 +34,15 @@ def test_a_plan_shows_what_is_left_and_every_file() -> None:
     assert ["/kubepods/burstable"] in lines
 
 
+def test_a_plan_shows_which_cpus_are_reserved_and_which_can_be_a_containers_own() -> None:
+    static = ("--cpu-manager-policy=static", "--kube-reserved=cpu=1500m")
+    assert planned(*static)["cpus"] == {"reserved": "0-1", "exclusive": "2-3", "shared": "0-3"}
+    lines = [line.split() for line in plan(*MACHINE, *static).stdout.splitlines()]
+    assert ["reserved", "0-1"] in lines
+    refused = plan(*MACHINE, "--cpu-manager-policy=static")
+    assert "unable to determine reserved CPU resources for static policy" in refused.stderr
+
+
 def test_flags_win_over_the_file(tmp_path: Path) -> None:
     config = tmp_path / "kubelet.yaml"
     config.write_text("kind: KubeletConfiguration\nmaxPods: 50\nkubeReserved: {cpu: 500m}\n")

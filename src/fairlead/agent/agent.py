@@ -25,6 +25,8 @@ from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.cgroups.probes import least_oom_score_adj
 from fairlead.agent.cgroups.usage import CgroupUsage, usage_of
 from fairlead.agent.claims import claim
+from fairlead.agent.cpus.machine_cpus import numa_nodes_of_machine, topology_of_machine
+from fairlead.agent.cpus.manager import CpuManager
 from fairlead.agent.csi.drivers import CsiDrivers
 from fairlead.agent.csi.volumes import CsiVolumes
 from fairlead.agent.devices.claims import ClaimManager
@@ -38,7 +40,7 @@ from fairlead.agent.kubelet_port import Serving, serving_of
 from fairlead.agent.lease import Lease
 from fairlead.agent.local_path.provisioner import LocalPathProvisioner
 from fairlead.agent.machine import is_swap_on, machine, swap_bytes
-from fairlead.agent.measuring.machine import ROOT, cpus, memory_bytes
+from fairlead.agent.measuring.machine import ROOT, memory_bytes, usable_cpus
 from fairlead.agent.measuring.measurer import Measurer
 from fairlead.agent.memory_notices import MemoryNotices
 from fairlead.agent.network_choice import Networking
@@ -159,7 +161,7 @@ class NodeAgent:
         self._within, self._measure_seconds = settings.within, settings.measure_seconds
         self._machine = replace(
             machine(root),
-            cpus=cpus(self._cgroups, settings.within),
+            cpus=len(usable := usable_cpus(self._cgroups, settings.within)),
             memory_bytes=memory_bytes(self._cgroups, settings.within),
         )
         self._configured = _configured(settings, self._cgroups.hierarchies.version)
@@ -172,8 +174,13 @@ class NodeAgent:
             taints=identity.taints or config.register_with_taints,
         )
         self._plan = node_plan(
-            self._configured, self._machine, self._missing_cgroups(), self._memory_used(self._kubepods)
+            self._configured,
+            self._machine,
+            self._missing_cgroups(),
+            self._memory_used(self._kubepods),
+            topology := topology_of_machine(usable),
         )
+        self._cpus = CpuManager(root, self._configured, self._plan.cpus, numa_nodes_of_machine(topology))
         least = least_oom_score_adj()
         keepers = path_of((*kubepods(config.cgroup_root)[:-1], KEEPERS), CgroupDriver.CGROUPFS)
         ground = Ground(root, self._cgroups, keepers, least, config.container_runtime_endpoint)
@@ -204,6 +211,7 @@ class NodeAgent:
     async def run(self) -> None:
         """Be this node until cancelled."""
         claim(self._root, self._cgroups, [self._keepers, self._kubepods])
+        self._cpus.restore()
         await asyncio.to_thread(self._enforce)
         config = self._configured.configuration
         nodes = Informer(self._api, NODES, Node, fields=f"metadata.name={self._identity.name}")
@@ -400,6 +408,7 @@ class NodeAgent:
             sources=Sources(self._api),
             claims=Claims(self._api, self._identity.name, csi),
             devices=ClaimManager(self._root, self._api, self._drivers),
+            cpus=self._cpus,
             services=lambda: with_api_server_at(services, self._api_server) if self._api_server else services,
             users=UserRanges(self._root / POD_FOLDERS, config.max_pods, ids_per_pod(config)),
             events=PodEvents(self._recorder, config.event_record_qps, config.event_burst),

@@ -18,9 +18,11 @@ from fairlead.cli.node_options import kubelet_configuration, refused
 from fairlead.cli.node_run import reset, run
 from fairlead.node.allocatable import EPHEMERAL_STORAGE, Machine
 from fairlead.node.cgroups.tree import CgroupTree, cgroup_tree
+from fairlead.node.configuration.cpu_sets import listed
 from fairlead.node.configuration.errors import StartupError
 from fairlead.node.configuration.load import Configured, configure
 from fairlead.node.configuration.value_types import STRING_MAP
+from fairlead.node.cpus.policy import StaticPolicy
 from fairlead.node.plan import NodePlan, node_plan
 from fairlead.node.reservations import PID
 
@@ -46,7 +48,8 @@ def node() -> None:
 def plan(capacity: str, config: Path | None, cgroup_version: str, output: str, flags: tuple[str, ...]) -> None:
     """Print the capacity and the allocatable of a node, and the value of every cgroup file that its kubelet writes
     before there is a pod; or what the kubelet would refuse. Flags are the kubelet's own, and win over the file. A
-    capacity may name ephemeral-storage (100Gi if it does not), pid (4194304) and huge pages (hugepages-2Mi=1Gi).
+    capacity may name ephemeral-storage (100Gi if it does not), pid (4194304) and huge pages (hugepages-2Mi=1Gi). With
+    cpuManagerPolicy static it is also told which CPUs are reserved, as if each were a core of one socket.
 
     \b
     Example:
@@ -77,6 +80,7 @@ class Planned(msgspec.Struct, frozen=True):
         return {
             "capacity": _listed(self.plan.capacity),
             "allocatable": _listed(self.plan.allocatable),
+            **({"cpus": _cpus(self.plan.cpus)} if self.plan.cpus is not None else {}),
             "cgroups": self.files,
         }
 
@@ -87,6 +91,10 @@ class Planned(msgspec.Struct, frozen=True):
         widths = [max(len(row[column]) for row in rows) for column in range(2)]
         for name, total, left in rows:
             yield f"{name:<{widths[0]}}  {total:<{widths[1]}}  {left}"
+        if self.plan.cpus is not None:
+            yield "CPUs"
+            for name, cpus in _cpus(self.plan.cpus).items():
+                yield f"  {name:<10} {cpus}"
         yield from tree_lines(self.files)
 
 
@@ -133,6 +141,12 @@ def _planned(
         return Planned(configured, found, cgroup_tree(configured, machine, found))
     except StartupError as refusal:
         raise refused(refusal) from None
+
+
+def _cpus(policy: StaticPolicy) -> Obj:
+    """Which of them are kept, which a container may have to itself, and on which all others run until then."""
+    exclusive = policy.topology.cpus - policy.reserved
+    return {"reserved": listed(policy.reserved), "exclusive": listed(exclusive), "shared": listed(policy.handed_out)}
 
 
 def _listed(amounts: Amounts) -> Obj:

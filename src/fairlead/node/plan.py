@@ -29,6 +29,8 @@ from fairlead.node.configuration.enforcement import (
 from fairlead.node.configuration.errors import Stage, StartupError
 from fairlead.node.configuration.feature_gates import MEMORY_QOS, QOS_RESERVED
 from fairlead.node.configuration.load import Configured
+from fairlead.node.cpus.policy import StaticPolicy, cpu_policy
+from fairlead.node.cpus.topology import Topology, flat
 from fairlead.node.reservations import PID
 from fairlead.node.startup import StartSettings, start_settings
 from fairlead.node.user_ids import shortage_of_ids
@@ -65,16 +67,22 @@ class NodePlan(msgspec.Struct, frozen=True):
     allocatable: Amounts
     cgroups: Mapping[CgroupName, CgroupValues]
     events: tuple[NodeEvent, ...]
+    #: Who has CPUs to itself; None: no container has.
+    cpus: StaticPolicy | None = None
     #: Why a daemon's cgroup cannot be had or its limits not be written: the node agent stops with it.
     problem: str = ""
 
 
 def node_plan(
-    configured: Configured, machine: Machine, missing_cgroups: Collection[str] = (), pods_memory_bytes: int = 0
+    configured: Configured,
+    machine: Machine,
+    missing_cgroups: Collection[str] = (),
+    pods_memory_bytes: int = 0,
+    topology: Topology | None = None,
 ) -> NodePlan:
     """`missing_cgroups` are paths that do not exist on the machine; StartupError for what stops a node agent before.
 
-    `pods_memory_bytes`: what pods use already.
+    `pods_memory_bytes`: what pods use already; `topology`: where the CPUs are, if that is known.
     """
     config = configured.configuration
     started = start_settings(config, machine.cpus)
@@ -85,6 +93,10 @@ def node_plan(
     taken = reserved(total, reservations, started.hard_thresholds)
     if problem := over_reserved(total, taken):
         raise StartupError(Stage.START, f"invalid Node Allocatable configuration. {problem}")
+    try:
+        cpus = cpu_policy(config, configured.gates, lambda: topology or flat(machine.cpus), taken.get("cpu"))
+    except ValueError as refused:
+        raise StartupError(Stage.START, str(refused)) from None
     cgroups: dict[CgroupName, CgroupValues] = {}
     events: list[NodeEvent] = []
     if root := kubepods(config.cgroup_root, per_qos=config.cgroups_per_qos):
@@ -96,7 +108,7 @@ def node_plan(
     problem = _enforce(configured, started, missing_cgroups, enforced)
     if not problem and config.system_cgroups == "/":
         problem = 'system container cannot be root ("/")'
-    return NodePlan(total, allocatable(total, taken), cgroups, tuple(events), problem)
+    return NodePlan(total, allocatable(total, taken), cgroups, tuple(events), cpus, problem)
 
 
 def pods_limit_event(root: CgroupName, configured: Configured, limit: int | None, used: int) -> NodeEvent:

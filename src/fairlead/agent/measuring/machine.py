@@ -34,13 +34,13 @@ def memory_bytes(cgroups: Cgroups, cgroup: str) -> int:
     return total if limit is None else min(limit, total)
 
 
-def cpus(cgroups: Cgroups, cgroup: str) -> int:
+def usable_cpus(cgroups: Cgroups, cgroup: str) -> frozenset[int]:
     """Those on which a node within that cgroup may run."""
     version = cgroups.hierarchies.version
     file = "cpuset.cpus.effective" if version == 2 else "cpuset.effective_cpus"
     text = (cgroups.read(cgroup, file) or "").strip() if cgroup != ROOT else ""
-    own = len(os.sched_getaffinity(0))
-    return min(parse_cpu_set(text).size, own) if text else own
+    own = frozenset(os.sched_getaffinity(0))
+    return parse_cpu_set(text).cpus & own if text else own
 
 
 def machine_usage(cgroups: Cgroups, cgroup: str) -> MachineUsage:

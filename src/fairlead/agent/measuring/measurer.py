@@ -12,7 +12,7 @@ from fairlead.agent.cgroups.usage import memory_limit, usage_of
 from fairlead.agent.measuring.disks import disks
 from fairlead.agent.measuring.file_systems import file_system, layout, part_of
 from fairlead.agent.measuring.folders import Folders
-from fairlead.agent.measuring.machine import cpus, machine_usage, memory_bytes, started_at
+from fairlead.agent.measuring.machine import machine_usage, memory_bytes, started_at, usable_cpus
 from fairlead.agent.measuring.network import interfaces
 from fairlead.agent.measuring.pods import MeasuredPod, PodMeter, memory_measurements
 from fairlead.agent.measuring.pressures import pressures
@@ -49,7 +49,7 @@ class Measurer:
         folders are walked that have no limit, negative: volumes never are (KubeletConfiguration)."""
         self._place, self._cgroup, self._system, self._pods = place, cgroup, system, pods
         self._seconds, self._volume_seconds = seconds, volume_seconds
-        self._cpus = cpus(place.cgroups, cgroup)
+        self._cpus = len(usable_cpus(place.cgroups, cgroup))
         self._images = place.root / "images"
         self._known: dict[str, MeasuredPod] = {}  # by uid
         self._folders, self._rates = Folders(), Rates(seconds / 2)

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from msgspec.structs import replace
+
 from fairlead.agent.cgroups.machine import Cgroups
+from fairlead.agent.cpus.manager import CpuManager
 from fairlead.agent.devices.claims import ClaimManager
 from fairlead.agent.images_seam import Images
 from fairlead.agent.network.settings import DEFAULT_DOMAIN
@@ -48,6 +51,7 @@ class Place:
     sources: Sources
     claims: Claims
     devices: ClaimManager
+    cpus: CpuManager
     #: Those of the cluster.
     services: Callable[[], Iterable[Service]]
     events: PodEvents
@@ -93,7 +97,10 @@ class Place:
         ]
 
     def cgroup_files(self, manifest: Obj) -> Mapping[str, str]:
-        return files(pod_values(manifest["spec"], self.settings), self.configured.cgroup_version)
+        settings = self.settings
+        if self.cpus.has_no_quota(manifest["metadata"]["uid"]):
+            settings = replace(settings, enforces_cpu_limits=False)
+        return files(pod_values(manifest["spec"], settings), self.configured.cgroup_version)
 
     def container_values(self, manifest: Obj) -> Mapping[str, ContainerValues]:
-        return container_values(manifest, self.settings, self.host)
+        return self.cpus.bounded(manifest["metadata"]["uid"], container_values(manifest, self.settings, self.host))

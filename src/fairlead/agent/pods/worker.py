@@ -64,6 +64,7 @@ class PodWorker:
         self._runs: dict[str, PodRun] = {}  # by uid, as the next
         self._real: dict[str, RealPod] = {}
         self._admitted: set[str] = set()
+        self._is_complete = False  # whether all pods are known, and nothing runs of any other
         self._resizes = PendingResizes(resize_settings(place.configured))
         self._departed: dict[str, set[str]] = {}  # by key: uids of pods that are gone from the API
         self._runtime = ObservedRuntime(self._real.__getitem__)
@@ -95,6 +96,7 @@ class PodWorker:
             for _ in range(WORKERS):
                 group.create_task(work_off(self._queue, "pod", self._sync), name="pod worker")
             group.create_task(self._refresh(), name="volumes")
+            group.create_task(self._place.cpus.run(self._place.runtime, self._has_cpus), name="CPUs")
 
     async def close(self) -> None:
         """Stop looking after pods; they run on."""
@@ -152,10 +154,16 @@ class PodWorker:
     async def _take_from_api(self) -> None:
         await self._pods.synced()
         await self._remnants.collect()
+        self._is_complete = True
         self._pods.subscribe(self._pod_event)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._remnants.sweep(), name="remnants")
             group.create_task(self._place.devices.run(self._is_active), name="claims of devices")
+
+    def _has_cpus(self, uid: str) -> bool:
+        """Whether the pod may have any to itself still; before all are known, whoever had some may have them."""
+        left = (pod.metadata.uid for pod in self._pods if not pod.is_finished)
+        return not self._is_complete or uid in self._admitted or uid in left
 
     def _is_active(self, uid: str) -> bool:
         return uid in self._real or any(pod.metadata.uid == uid and not pod.is_finished for pod in self._pods)
@@ -246,10 +254,13 @@ class PodWorker:
             self.admitted,
             self._pressures(),
             allowed_sysctls,
+            unplaced=self._place.cpus.allocate(real.sized, self._has_cpus),
             has_root=self._place.runtime.has_users,
             has_apparmor=self._place.has_apparmor,
             has_selinux=self._place.has_selinux,
         )
+        if admission.refusal is not None or admission.preempted:
+            self._place.cpus.release(uid)
         if (refusal := admission.refusal) is not None:
             self._place.events.tell(pod, [Note(WARNING, refusal.reason, refusal.message)])
             self._place.metrics.refused(refusal.reason)
@@ -261,6 +272,7 @@ class PodWorker:
             return True
         self._admitted.add(uid)
         self._changed()
+        await self._place.cpus.keep()
         return False
 
     def _resize(self, uid: str, moment: float) -> bool:
@@ -336,6 +348,7 @@ class PodWorker:
             await asyncio.to_thread(remove_logs, self._place, uid)
 
     def _release(self, uid: str) -> None:
+        self._place.cpus.release(uid)
         if uid in self._admitted:
             self._admitted.discard(uid)
             self._changed()

@@ -306,6 +306,10 @@ class Runtime(Protocol):
         """Give a running container other limits; RuntimeFailure where the kernel refuses one."""
         ...
 
+    async def run_on(self, id_: str, cpus: str) -> None:
+        """Have a running container on these CPUs alone (`0-3,8`); RuntimeFailure where that cannot be."""
+        ...
+
     async def run_in(self, id_: str, argv: Sequence[str], seconds: float) -> Executed:
         """Run a command to its end; TimeoutError if it takes longer."""
         ...

@@ -20,6 +20,8 @@ from fairlead.node.startup import start_settings
 
 #: By path of the cgroup, the values by file.
 CgroupTree: TypeAlias = Mapping[str, Mapping[str, str]]
+#: Of either version.
+CPUSET: Final = "cpuset.cpus"
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 
@@ -79,5 +81,9 @@ def container_files(container: ContainerValues, version: int) -> Mapping[str, st
         memory_limit=container.memory_limit or None,
         unified=container.unified,
     )
-    written = files(values, version)
-    return {**written, "cpu.weight": str(container.cpu_weight)} if version == 2 else written
+    written = dict(files(values, version))
+    if version == 2:
+        written["cpu.weight"] = str(container.cpu_weight)
+    if container.cpuset_cpus:
+        written[CPUSET] = container.cpuset_cpus
+    return written

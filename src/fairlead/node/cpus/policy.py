@@ -8,7 +8,7 @@ Source: pkg/kubelet/cm/cpumanager/policy_static.go.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from itertools import combinations
 from typing import Final
 
@@ -19,6 +19,7 @@ from fairlead.api.podresources import has_pod_level_resources, is_sidecar
 from fairlead.api.qos import GUARANTEED, qos_class
 from fairlead.api.quantity import Quantity
 from fairlead.golang.quoting import go_quote
+from fairlead.golang.values import printed
 from fairlead.node.configuration.cpu_sets import listed, parse_cpu_set
 from fairlead.node.configuration.feature_gates import FeatureGates
 from fairlead.node.configuration.settings import KubeletConfiguration
@@ -26,7 +27,7 @@ from fairlead.node.cpus.options import BY_SOCKET, StaticOptions, static_options
 from fairlead.node.cpus.state import CpuState
 from fairlead.node.cpus.taking import NotEnoughCpus, take_distributed, take_packed
 from fairlead.node.cpus.topology import CpuIds, Topology
-from fairlead.node.numa_hints import SINGLE_NODE, Hint, Hints
+from fairlead.node.numa_hints import NONE, SINGLE_NODE, Hint, Hints
 from fairlead.node.requests import stated_request
 
 STATIC: Final = "static"
@@ -171,10 +172,24 @@ class StaticPolicy(msgspec.Struct, frozen=True):
         return bool(per_socket) and len(sockets) == math.ceil(fewest / per_socket)
 
 
+def cpu_policy(
+    config: KubeletConfiguration, gates: FeatureGates, topology: Callable[[], Topology], reserved: Quantity | None
+) -> StaticPolicy | None:
+    """That of a node; None: no container has CPUs to itself. ValueError for what a kubelet does not start with."""
+    if config.cpu_manager_policy == STATIC:
+        return static_policy(config, gates, topology(), reserved)
+    if config.cpu_manager_policy != NONE:
+        raise ValueError(f"unknown policy: {go_quote(config.cpu_manager_policy)}")
+    if stated := config.cpu_manager_policy_options:
+        options = printed(dict(stated))
+        raise ValueError(f"new none policy error: None policy: received unsupported options={options}")
+    return None
+
+
 def static_policy(
     config: KubeletConfiguration, gates: FeatureGates, topology: Topology, reserved: Quantity | None
 ) -> StaticPolicy:
-    """`reserved` is what of the CPUs is kept from pods. ValueError for what a kubelet does not start with."""
+    """`reserved` is what of the CPUs is kept from pods."""
     if not reserved:
         raise ValueError("[cpumanager] unable to determine reserved CPU resources for static policy")
     count = math.ceil(reserved.milli / 1000)

@@ -230,7 +230,12 @@ class CriRuntime:
         self._containers.forget(id_)
 
     async def update(self, id_: str, values: ContainerValues) -> None:
-        linux = resources(values, self._least_oom_score_adj)
+        await self._change(id_, resources(values, self._least_oom_score_adj))
+
+    async def run_on(self, id_: str, cpus: str) -> None:
+        await self._change(id_, cri.LinuxContainerResources(cpuset_cpus=cpus))
+
+    async def _change(self, id_: str, linux: cri.LinuxContainerResources) -> None:
         await self._client.call(cri.UPDATE, cri.UpdateContainerResourcesRequest(container_id=id_, linux=linux))
 
     # -- in a container

@@ -116,7 +116,12 @@ def _seccomp(security: Security) -> Obj:
 
 
 def resources_of(values: ContainerValues, *, has_devices: bool = False) -> Obj:
-    cpu = {"shares": values.cpu_shares, "quota": values.cpu_quota, "period": values.cpu_period}
+    cpu = {
+        "shares": values.cpu_shares,
+        "quota": values.cpu_quota,
+        "period": values.cpu_period,
+        "cpus": values.cpuset_cpus,
+    }
     memory = {"limit": values.memory_limit, "swap": values.memory_swap_limit}
     found: Obj = {
         "devices": [{"allow": has_devices, "access": "rwm"}],

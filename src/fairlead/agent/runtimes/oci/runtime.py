@@ -45,7 +45,7 @@ from fairlead.agent.runtimes.oci.sandboxes import Sandboxes
 from fairlead.agent.runtimes.oci.shared_processes import NAMESPACE
 from fairlead.agent.trees import remove_tree
 from fairlead.node.cgroups.containers import ContainerValues
-from fairlead.node.cgroups.tree import container_files
+from fairlead.node.cgroups.tree import CPUSET, container_files
 from fairlead.node.containers import SIGKILLED
 from fairlead.runtime.clock import now
 from fairlead.runtime.streaming.remote_command import Wanted
@@ -214,8 +214,7 @@ class OciRuntime:
         if status.state is State.EXITED:
             return
         if number == signal.SIGKILL:
-            cgroup = f"{self._sandboxes.found[status.pod_uid].cgroup}/{id_}"
-            await asyncio.to_thread(self._cgroups.kill, cgroup)
+            await asyncio.to_thread(self._cgroups.kill, self._cgroup_of(status))
         with suppress(ProcessLookupError):
             os.kill(status.pid, number)
 
@@ -229,12 +228,18 @@ class OciRuntime:
         self._containers.pop(id_, None)
 
     async def update(self, id_: str, resources: ContainerValues) -> None:
-        status = self._known(id_)
-        cgroup = f"{self._sandboxes.found[status.pod_uid].cgroup}/{id_}"
+        cgroup = self._cgroup_of(self._known(id_))
         files = dict(container_files(resources, self._cgroups.hierarchies.version))
         if resources.memory_swap_limit and self._cgroups.read(cgroup, _MEMORY_AND_SWAP) is not None:
             files[_MEMORY_AND_SWAP] = str(resources.memory_swap_limit)
-        refused = await asyncio.to_thread(self._cgroups.change, cgroup, files)
+        await self._change(id_, files)
+
+    async def run_on(self, id_: str, cpus: str) -> None:
+        await self._change(id_, {CPUSET: cpus})
+
+    async def _change(self, id_: str, files: Mapping[str, str]) -> None:
+        status = self._known(id_)
+        refused = await asyncio.to_thread(self._cgroups.change, self._cgroup_of(status), files)
         for file, problem in refused.items():
             raise RuntimeFailure(f"cgroup file {file} of container {status.name}: {problem}")
 
@@ -413,6 +418,9 @@ class OciRuntime:
     def _maker_of(self, pod_uid: str) -> Maker:
         """Who makes the containers of the pod; the usual one for a handler that is not installed any more."""
         return self._makers.get(self._sandboxes.found[pod_uid].handler, self._maker)
+
+    def _cgroup_of(self, status: ContainerStatus) -> str:
+        return f"{self._sandboxes.found[status.pod_uid].cgroup}/{status.id}"
 
     def _known(self, id_: str) -> ContainerStatus:
         if (status := self._containers.get(id_)) is None:

@@ -38,6 +38,9 @@ def weigh(bundle: Bundle) -> None:
         (own / "oom_score_adj").write_text(str(bundle["oom_score_adj"]))
     with suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, bundle["nice"])
+    if bundle["cpus"]:
+        with suppress(OSError):
+            os.sched_setaffinity(0, bundle["cpus"])
     with suppress(OSError):  # where the kernel weighs sessions, a process has no say of its own
         (own / "autogroup").write_text(str(bundle["nice"]))
 

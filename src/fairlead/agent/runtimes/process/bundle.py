@@ -40,6 +40,8 @@ class Bundle(TypedDict):
     capabilities: list[int]
     oom_score_adj: int
     nice: int
+    #: On which it runs; empty: on all.
+    cpus: list[int]
     #: Files of namespaces that it joins.
     uts: str
     ipc: str

@@ -35,6 +35,8 @@ def main() -> None:
     folder, pid, has_terminal, *argv = sys.argv[1:]
     bundle: Bundle = json.loads(Path(folder, FILE).read_bytes())
     known = all_capabilities()
+    with suppress(OSError):
+        os.sched_setaffinity(0, os.sched_getaffinity(int(pid)))
     _enter(pid)
     child = os.fork()  # which is in the container's namespace of processes
     if child == 0:

@@ -36,6 +36,7 @@ from fairlead.agent.runtimes.process.process_groups import ProcessGroups
 from fairlead.agent.runtimes.process.process_table import process_table
 from fairlead.agent.runtimes.process.programs import command_of
 from fairlead.node.cgroups.containers import ContainerValues
+from fairlead.node.configuration.cpu_sets import parse_cpu_set
 
 _PROCESSES_OF_MACHINE: Final = Path("/proc/self/ns/pid")
 #: How often it is looked who uses too much memory.
@@ -154,6 +155,7 @@ class ProcessMaker:
             capabilities=numbers(capabilities(security)),
             oom_score_adj=max(spec.resources.oom_score_adj, self._least_oom_score_adj),
             nice=niceness(spec.resources),
+            cpus=sorted(parse_cpu_set(spec.resources.cpuset_cpus).cpus),
             uts=str(uts or ""),
             ipc=str(ipc or ""),
             pid=str(processes or ""),

@@ -2,7 +2,8 @@
 
 A container's processes are those that come from its keeper. What has a limit of memory is looked at twice a second,
 and killed by us as the kernel would have: later than the kernel would, so a limit may be exceeded for a moment. Weights
-are the niceness that a container begins with; limits of cpu and of processes mean nothing.
+are the niceness that a container begins with; limits of cpu and of processes mean nothing. CPUs are given to processes,
+which may go elsewhere if they want to.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ from fairlead.agent.runtimes.process.process_table import (
     rooted,
 )
 from fairlead.node.cgroups.containers import OOM_GROUP
+from fairlead.node.cgroups.tree import CPUSET
+from fairlead.node.configuration.cpu_sets import parse_cpu_set
 from fairlead.runtime.clock import now
 
 _FILE: Final = "limits.json"
@@ -96,6 +99,8 @@ class ProcessGroups(Cgroups):
     def change(self, path: str, files: Mapping[str, str]) -> Mapping[str, str]:
         """Nothing is refused: whoever uses more than a new limit is killed for it."""
         self.write(path, files)
+        if cpus := parse_cpu_set(files.get(CPUSET, "")).cpus:
+            _confine(self.processes(path), cpus)
         return {}
 
     def remove(self, path: str) -> bool:
@@ -292,6 +297,14 @@ def _ancestry(path: str) -> Iterator[str]:
 
 def _is_within(path: str, above: str) -> bool:
     return path == above or path.startswith(f"{above}/")
+
+
+def _confine(pids: Iterable[int], cpus: frozenset[int]) -> None:
+    """All of their threads; those that begin later are where the one is that begins them."""
+    for pid in pids:
+        with suppress(OSError):
+            for thread in Path(f"/proc/{pid}/task").iterdir():
+                os.sched_setaffinity(int(thread.name), cpus)
 
 
 def _kill(pids: Iterable[int]) -> None:

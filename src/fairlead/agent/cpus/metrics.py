@@ -1,0 +1,58 @@
+"""What is counted of CPUs that are given away, and of pods on NUMA nodes: by the names of pkg/kubelet/metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from fairlead.node.cpus.admission import PodCpus
+from fairlead.runtime.metrics import Counter, Family, Gauge, Histogram, exponential
+
+_BOUNDS: Final = exponential(0.05, 2, 15)
+
+
+class CpuMetrics:
+    def __init__(self) -> None:
+        self._requests = Counter(
+            "kubelet_cpu_manager_pinning_requests_total", "[ALPHA] Containers that asked for CPUs of their own."
+        )
+        self._errors = Counter(
+            "kubelet_cpu_manager_pinning_errors_total", "[ALPHA] Containers that could not have CPUs of their own."
+        )
+        self._shared = Gauge(
+            "kubelet_cpu_manager_shared_pool_size_millicores",
+            "[ALPHA] How much CPU is nobody's own and not reserved, in millicores.",
+        )
+        self._exclusive = Gauge(
+            "kubelet_cpu_manager_exclusive_cpu_allocation_count", "[ALPHA] How many CPUs are containers' own."
+        )
+        self._admissions = Counter(
+            "kubelet_topology_manager_admission_requests_total", "[ALPHA] Pods that had to be placed on NUMA nodes."
+        )
+        self._refusals = Counter(
+            "kubelet_topology_manager_admission_errors_total", "[ALPHA] Pods that could not be placed as they have to."
+        )
+        self._durations = Histogram(
+            "kubelet_topology_manager_admission_duration_ms",
+            "[ALPHA] How long it took to place a pod, in milliseconds.",
+            _BOUNDS,
+        )
+
+    @property
+    def families(self) -> Iterable[Family]:
+        of_cpus = (self._requests, self._errors, self._shared, self._exclusive)
+        return *of_cpus, self._admissions, self._refusals, self._durations
+
+    def holds(self, shared: int, exclusive: int) -> None:
+        """So many CPUs are nobody's own, and so many are."""
+        self._shared.set(shared * 1000)
+        self._exclusive.set(exclusive)
+
+    def admitted(self, result: PodCpus, seconds: float, *, is_placing: bool) -> None:
+        """A pod was, or was not; `is_placing`: by a policy that looks at NUMA nodes."""
+        self._admissions.add()
+        self._durations.observe(seconds * 1000)
+        self._requests.add(amount=result.requests)
+        if result.refusal is not None:
+            self._errors.add(amount=not result.is_misplaced)
+            self._refusals.add(amount=is_placing)
