@@ -32,6 +32,7 @@ from fairlead.node.cgroups.names import (
 from fairlead.node.cgroups.pods import pod_values
 from fairlead.node.cgroups.qos_tree import ClassRequests, QosReservation, class_requests, qos_values, spared
 from fairlead.node.cgroups.values import CgroupSettings, CgroupValues
+from fairlead.node.configuration.load import configure
 from fairlead.node.memory import memory_usage
 
 GI = 2**30
@@ -236,3 +237,24 @@ def test_what_is_available_and_the_working_set_make_the_limit(usage: int, cache:
     assert found.working_set == max(usage - cache, 0)
     assert found.available is not None
     assert (found.available + found.working_set) % 2**64 == limit
+
+
+@pytest.mark.parametrize(
+    ("cpu", "is_static", "quota"), [("2", True, None), ("2", False, 200_000), ("1500m", True, 150_000)]
+)
+def test_who_has_cpus_to_himself_has_no_quota_besides(cpu: str, is_static: bool, quota: int | None) -> None:
+    configured = configure({"cpuManagerPolicy": "static" if is_static else "none"})
+    settings = CgroupSettings.of(configured.configuration, configured.gates)
+    amounts = {"cpu": cpu, "memory": "1Gi"}
+    wanted = spec(container(requests=amounts, limits=amounts))
+    values = container_values({"metadata": {}, "spec": wanted}, settings, ContainerHost(8 * GI))["main"]
+    assert values.cpu_quota == (quota or 0)
+    assert pod_values(wanted, settings).cpu_quota == (quota or -1)
+
+
+def test_a_gate_brings_the_quota_back() -> None:
+    document = {"cpuManagerPolicy": "static", "featureGates": {"DisableCPUQuotaWithExclusiveCPUs": False}}
+    configured = configure(document)
+    settings = CgroupSettings.of(configured.configuration, configured.gates)
+    amounts = {"cpu": "2", "memory": "1Gi"}
+    assert pod_values(spec(container(requests=amounts, limits=amounts)), settings).cpu_quota == 200_000

@@ -22,7 +22,6 @@ from fairlead.node.admission import Refusal
 from fairlead.node.cgroups.containers import ContainerValues
 from fairlead.node.configuration.cpu_sets import listed
 from fairlead.node.configuration.errors import Stage, StartupError
-from fairlead.node.configuration.feature_gates import NO_QUOTA_WITH_OWN_CPUS
 from fairlead.node.configuration.load import Configured
 from fairlead.node.cpus.admission import admit_with_cpus
 from fairlead.node.cpus.policy import StaticPolicy
@@ -45,7 +44,6 @@ class CpuManager:
             self._hints = hint_policy(config, len(nodes.ids))
         except ValueError as problem:
             raise StartupError(Stage.START, str(problem)) from None
-        self._has_no_quota = configured.gates.enabled(NO_QUOTA_WITH_OWN_CPUS)
         self._period = config.cpu_manager_reconcile_period
         self._state, self._metrics = CpuState(), CpuMetrics()
         self._changed, self._writing = asyncio.Event(), asyncio.Lock()
@@ -98,16 +96,9 @@ class CpuManager:
         async with self._writing:
             await asyncio.to_thread(self._write)
 
-    def has_no_quota(self, uid: str) -> bool:
-        """Whether the pod is bounded by its CPUs instead of a quota."""
-        return self._has_no_quota and uid in self._state.exclusive
-
-    def bounded(self, uid: str, values: Mapping[str, ContainerValues]) -> Mapping[str, ContainerValues]:
+    def placed(self, uid: str, values: Mapping[str, ContainerValues]) -> Mapping[str, ContainerValues]:
         """What the containers of a pod are to get, with the CPUs on which they run."""
-        own, has_quota = self._state.exclusive.get(uid, {}), not self._has_no_quota
-        found = {name: replace(each, cpuset_cpus=self._cpus(uid, name)) for name, each in values.items()}
-        free = {name: replace(found[name], cpu_quota=0, cpu_period=0) for name in own if name in found}
-        return found if has_quota else {**found, **free}
+        return {name: replace(each, cpuset_cpus=self._cpus(uid, name)) for name, each in values.items()}
 
     # -- containers
 

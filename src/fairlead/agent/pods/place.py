@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from msgspec.structs import replace
-
 from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.cpus.manager import CpuManager
 from fairlead.agent.devices.claims import ClaimManager
@@ -97,10 +95,7 @@ class Place:
         ]
 
     def cgroup_files(self, manifest: Obj) -> Mapping[str, str]:
-        settings = self.settings
-        if self.cpus.has_no_quota(manifest["metadata"]["uid"]):
-            settings = replace(settings, enforces_cpu_limits=False)
-        return files(pod_values(manifest["spec"], settings), self.configured.cgroup_version)
+        return files(pod_values(manifest["spec"], self.settings), self.configured.cgroup_version)
 
     def container_values(self, manifest: Obj) -> Mapping[str, ContainerValues]:
-        return self.cpus.bounded(manifest["metadata"]["uid"], container_values(manifest, self.settings, self.host))
+        return self.cpus.placed(manifest["metadata"]["uid"], container_values(manifest, self.settings, self.host))

@@ -1,7 +1,8 @@
 """What a kubelet asks the container runtime for: the resources of one container.
 
 Where the pod has a limit of its own, a container without one gets that of the pod (S0-56). On cgroup v2 a container
-has no swap unless the node gives it some, and dies as a whole when it exceeds its memory limit (S4-09).
+has no swap unless the node gives it some, and dies as a whole when it exceeds its memory limit (S4-09). Who has CPUs
+to himself is bounded by them.
 Sources: pkg/kubelet/kuberuntime/kuberuntime_container_linux.go, pkg/kubelet/kuberuntime/swap.
 """
 
@@ -18,6 +19,7 @@ from fairlead.api.qos import BURSTABLE, GUARANTEED, qos_class
 from fairlead.api.quantity import parse
 from fairlead.node.cgroups.cpu import quota_micros, runtime_weight, shares
 from fairlead.node.cgroups.values import MEMORY_HIGH, MEMORY_LOW, MEMORY_MIN, CgroupSettings
+from fairlead.node.cpus.exclusive import exclusive_cpus
 from fairlead.node.critical import is_critical
 from fairlead.node.oom import oom_score_adjustments
 from fairlead.node.requests import stated_limit, stated_request
@@ -84,7 +86,8 @@ def _values(
     memory_limit = (stated_limit(container, "memory") or stated_limit(pod.spec, "memory")).units
     requests = (container.get("resources") or {}).get("requests") or {}
     cpu_request = parse(requests["cpu"]) if "cpu" in requests else cpu_limit
-    period = settings.cpu_period_micros if settings.enforces_cpu_limits else 0
+    is_spared = settings.spares_exclusive_cpus and exclusive_cpus(pod.spec, container) > 0
+    period = settings.cpu_period_micros if settings.enforces_cpu_limits and not is_spared else 0
     is_v2 = host.cgroup_version == 2
     return ContainerValues(
         cpu_shares=shares(cpu_request.milli),

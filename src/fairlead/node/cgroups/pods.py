@@ -21,6 +21,7 @@ from fairlead.node.cgroups.values import (
     CgroupValues,
     huge_page_limits,
 )
+from fairlead.node.cpus.exclusive import has_exclusive_cpus
 from fairlead.node.requests import stated_limit
 
 
@@ -33,10 +34,11 @@ def pod_values(spec: Obj, settings: CgroupSettings) -> CgroupValues:
         return CgroupValues(cpu_shares=MIN_SHARES, pids_limit=pids, huge_page_limits=huge_pages)
     has_cpu_limit = class_ == GUARANTEED or _is_limited(spec, "cpu")
     has_memory_limit = class_ == GUARANTEED or _is_limited(spec, "memory")
+    is_bounded = settings.enforces_cpu_limits and not (settings.spares_exclusive_cpus and has_exclusive_cpus(spec))
     quota = quota_micros(limits.get("cpu", ZERO).milli, settings.cpu_period_micros)
     return CgroupValues(
         cpu_shares=shares(requests.get("cpu", ZERO).milli),
-        cpu_quota=(quota if settings.enforces_cpu_limits else UNLIMITED) if has_cpu_limit else None,
+        cpu_quota=(quota if is_bounded else UNLIMITED) if has_cpu_limit else None,
         cpu_period=settings.cpu_period_micros if has_cpu_limit else None,
         memory_limit=limits.get("memory", ZERO).units if has_memory_limit else None,
         pids_limit=pids,

@@ -11,8 +11,9 @@ from fairlead.api.podresources import HUGEPAGES, Amounts
 from fairlead.api.quantity import units
 from fairlead.golang.durations import NANOSECONDS
 from fairlead.node.cgroups.cpu import DEFAULT_PERIOD_MICROS, agent_weight
-from fairlead.node.configuration.feature_gates import CPU_QUOTA_PERIOD, MEMORY_QOS, FeatureGates
+from fairlead.node.configuration.feature_gates import CPU_QUOTA_PERIOD, MEMORY_QOS, NO_QUOTA_WITH_OWN_CPUS, FeatureGates
 from fairlead.node.configuration.settings import KubeletConfiguration
+from fairlead.node.cpus.exclusive import STATIC
 
 UNLIMITED: Final = -1
 MEMORY_MIN: Final = "memory.min"
@@ -42,6 +43,8 @@ class CgroupSettings(msgspec.Struct, frozen=True):
     """What a node's configuration says of the cgroups of pods."""
 
     enforces_cpu_limits: bool = True
+    #: But not those of who has CPUs to himself.
+    spares_exclusive_cpus: bool = False
     cpu_period_micros: int = DEFAULT_PERIOD_MICROS
     #: The feature MemoryQoS, which works on cgroup v2 alone.
     has_memory_qos: bool = False
@@ -57,6 +60,7 @@ class CgroupSettings(msgspec.Struct, frozen=True):
         has_memory_qos = cgroup_version == 2 and gates.enabled(MEMORY_QOS)
         return cls(
             enforces_cpu_limits=config.cpu_cfs_quota,
+            spares_exclusive_cpus=config.cpu_manager_policy == STATIC and gates.enabled(NO_QUOTA_WITH_OWN_CPUS),
             cpu_period_micros=period if gates.enabled(CPU_QUOTA_PERIOD) else DEFAULT_PERIOD_MICROS,
             has_memory_qos=has_memory_qos,
             reserves_memory=has_memory_qos and config.memory_reservation_policy == "TieredReservation",

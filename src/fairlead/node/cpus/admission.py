@@ -11,7 +11,8 @@ import msgspec
 
 from fairlead.api.objects import Obj
 from fairlead.node.admission import UNEXPECTED, Refusal
-from fairlead.node.cpus.policy import SMT_ALIGNMENT, NotAligned, StaticPolicy, containers_of, exclusive_cpus
+from fairlead.node.cpus.exclusive import exclusive_cpus
+from fairlead.node.cpus.policy import SMT_ALIGNMENT, NotAligned, StaticPolicy, containers_of
 from fairlead.node.cpus.state import CpuState
 from fairlead.node.cpus.taking import NotEnoughCpus
 from fairlead.node.numa_hints import HintPolicy, NumaNodes
@@ -45,7 +46,7 @@ def admit_with_cpus(
         hint, is_taken = of_pod or hints.best([policy.hints(after, pod, container)], nodes)
         if not is_taken:
             return PodCpus(state, _NOT_LOCAL, requests)
-        requests += exclusive_cpus(pod, container) > 0
+        requests += exclusive_cpus(pod["spec"], container) > 0
         try:
             after = policy.allocated(after, pod, container, hint.nodes)
         except NotAligned as problem:

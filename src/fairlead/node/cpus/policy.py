@@ -15,22 +15,20 @@ from typing import Final
 import msgspec
 
 from fairlead.api.objects import Obj
-from fairlead.api.podresources import has_pod_level_resources, is_sidecar
-from fairlead.api.qos import GUARANTEED, qos_class
+from fairlead.api.podresources import is_sidecar
 from fairlead.api.quantity import Quantity
 from fairlead.golang.quoting import go_quote
 from fairlead.golang.values import printed
 from fairlead.node.configuration.cpu_sets import listed, parse_cpu_set
 from fairlead.node.configuration.feature_gates import FeatureGates
 from fairlead.node.configuration.settings import KubeletConfiguration
+from fairlead.node.cpus.exclusive import STATIC, exclusive_cpus
 from fairlead.node.cpus.options import BY_SOCKET, StaticOptions, static_options
 from fairlead.node.cpus.state import CpuState
 from fairlead.node.cpus.taking import NotEnoughCpus, take_distributed, take_packed
 from fairlead.node.cpus.topology import CpuIds, Topology
 from fairlead.node.numa_hints import NONE, SINGLE_NODE, Hint, Hints
-from fairlead.node.requests import stated_request
 
-STATIC: Final = "static"
 SMT_ALIGNMENT: Final = "SMTAlignmentError"
 _CPU: Final = "cpu"
 
@@ -86,7 +84,7 @@ class StaticPolicy(msgspec.Struct, frozen=True):
 
         NotAligned or NotEnoughCpus where it cannot have them.
         """
-        count = exclusive_cpus(pod, container)
+        count = exclusive_cpus(pod["spec"], container)
         if not count:
             return state
         self._check_alignment(state, count)
@@ -127,7 +125,7 @@ class StaticPolicy(msgspec.Struct, frozen=True):
 
     def hints(self, state: CpuState, pod: Obj, container: Obj) -> Hints:
         """Which NUMA nodes would do for a container."""
-        count = exclusive_cpus(pod, container)
+        count = exclusive_cpus(pod["spec"], container)
         if not count:
             return {}
         held = state.exclusive.get(pod["metadata"]["uid"], {}).get(container["name"])
@@ -141,7 +139,9 @@ class StaticPolicy(msgspec.Struct, frozen=True):
         if not count:
             return {}
         if any(
-            len(held[each["name"]]) != exclusive_cpus(pod, each) for each in containers_of(pod) if each["name"] in held
+            len(held[each["name"]]) != exclusive_cpus(pod["spec"], each)
+            for each in containers_of(pod)
+            if each["name"] in held
         ):
             return {_CPU: ()}
         own = frozenset[int]().union(*held.values())
@@ -237,14 +237,6 @@ def _taken(topology: Topology, options: StaticOptions, free: Set[int], count: in
     return take_packed(topology, free, count, spreads=options.across_cores, prefers_uncore=options.by_uncore)
 
 
-def exclusive_cpus(pod: Obj, container: Obj) -> int:
-    """How many the container has to itself."""
-    if qos_class(pod["spec"]) != GUARANTEED or has_pod_level_resources(pod["spec"]):
-        return 0
-    requested = stated_request(container, _CPU).milli
-    return 0 if requested % 1000 else requested // 1000
-
-
 def containers_of(pod: Obj) -> Sequence[Obj]:
     """In the order in which they are given CPUs."""
     return [*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"]]
@@ -254,12 +246,12 @@ def _of_pod(pod: Obj) -> int:
     """How many the pod has at once, at most."""
     sidecars = most = 0
     for container in pod["spec"].get("initContainers") or ():
-        count = exclusive_cpus(pod, container)
+        count = exclusive_cpus(pod["spec"], container)
         if is_sidecar(container):
             sidecars += count
         else:
             most = max(most, sidecars + count)
-    return max(most, sidecars + sum(exclusive_cpus(pod, each) for each in pod["spec"]["containers"]))
+    return max(most, sidecars + sum(exclusive_cpus(pod["spec"], each) for each in pod["spec"]["containers"]))
 
 
 def _reusable(state: CpuState, pod: Obj, before: str) -> CpuIds:
