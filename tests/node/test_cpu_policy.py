@@ -17,7 +17,8 @@ from fairlead.node.configuration.cpu_sets import listed, parse_cpu_set
 from fairlead.node.configuration.feature_gates import FeatureGates
 from fairlead.node.configuration.load import configure
 from fairlead.node.cpus.admission import PodCpus, admit_with_cpus
-from fairlead.node.cpus.policy import StaticPolicy, containers_of, static_policy
+from fairlead.node.cpus.exclusive import containers_of
+from fairlead.node.cpus.policy import StaticPolicy, static_policy
 from fairlead.node.cpus.state import CpuState, decoded, encoded
 from fairlead.node.cpus.topology import Topology, flat
 from fairlead.node.numa_hints import HintPolicy, NumaNodes
@@ -323,5 +324,5 @@ def test_nothing_is_given_twice_and_all_of_it_comes_back(
 
 def running(manifest: Obj) -> list[Obj]:
     """What runs at the same time, once the pod is initialized."""
-    every = containers_of(manifest)
+    every = containers_of(manifest["spec"])
     return [each for each in every if each in manifest["spec"]["containers"] or "restartPolicy" in each]

@@ -52,15 +52,18 @@ def admission_of(
     neighbours: Callable[[], Iterable[Pod]],
     conditions: Sequence[str] = (),
     overuse: Overuse | None = None,
+    unplaced: Refusal | None = None,
 ) -> NodeAdmission:
     """Whether the node admits a pod that is bound to it.
 
     `neighbours` are its other pods, which it may preempt; `conditions` are the pressures that it is under; `overuse` is
-    given if it refuses pods of overused namespaces.
+    given if it refuses pods of overused namespaces; `unplaced` is why the pod cannot have what it is to have to itself.
     """
     refusal = pressure_refusal(manifest_of(pod), conditions) if conditions else None
     if overuse is not None:
         refusal = refusal or overuse_refusal(manifest_of(pod), overuse)
+    if refusal is None and unplaced is not None:
+        return NodeAdmission(unplaced)
     refusal = refusal or refusal_of(pod, node, allocation)
     if refusal is None or node is None or not is_critical(manifest := manifest_of(pod)):
         return NodeAdmission(refusal)

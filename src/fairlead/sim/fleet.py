@@ -42,6 +42,7 @@ from fairlead.sim.admission import admission_of, host_ports_of, kill_for_critica
 from fairlead.sim.attached_volumes import AttachedVolumes
 from fairlead.sim.behaviour import SimulatedRuntime
 from fairlead.sim.config_sources import ConfigSources
+from fairlead.sim.exclusive_cpus import ExclusiveCpus
 from fairlead.sim.kubelets import Kubelets
 from fairlead.sim.leases import Leases
 from fairlead.sim.machine.machines import Machines
@@ -100,6 +101,7 @@ class Fleet:
             self._record_of_node,
             lambda node: self.machines.pods_memory_bytes(node),
         )
+        self._cpus = ExclusiveCpus(self._kubelets.settings)
         switched_on = [node for node in nodes if not is_off(node)]
         self._registration = Registration(api, as_node, switched_on, self._leases, self._kubelets)
         for name, node in self._registration.manifests.items():
@@ -211,6 +213,7 @@ class Fleet:
         """Act no longer for a node that is gone, or off; if it comes back it is taken up as a new one."""
         self._allocations.pop(name, None)
         self._corrects_until.pop(name, None)
+        self._cpus.forget(name)
         self._volumes.forget(name)
         self.machines.remove_node(name)
         self._kubelets.forget(name)
@@ -262,6 +265,7 @@ class Fleet:
     def _release(self, pod: Pod) -> None:
         if (allocation := self._allocations.get(pod.spec.node_name)) is not None:
             allocation.release(pod.metadata.uid)
+        self._cpus.release(pod)
         self._retry_resizes(pod.spec.node_name)
         for key in self._awaited.pop(pod.metadata.uid, ()):
             self._queue.add(key)
@@ -342,7 +346,7 @@ class Fleet:
         allocation, uid = self._allocations[pod.spec.node_name], pod.metadata.uid
         if uid in allocation.held:
             return self._waits_for_room(pod)
-        admission = NodeAdmission()
+        admission, unplaced = NodeAdmission(), self._cpus.allocate(pod)
         if pod.status.phase != "Running":
             node = self._nodes.get(pod.spec.node_name)
             admission = admission_of(
@@ -352,12 +356,14 @@ class Fleet:
                 lambda: self._others(pod, allocation),
                 self.machines.conditions(pod.spec.node_name),
                 self._overuse,
+                unplaced,
             )
         if (refusal := admission.refusal) is None:
             held = allocated_amounts(pod, run) if run.is_resizing else wants(pod)
             allocation.hold(uid, held, host_ports_of(pod))
             self._make_room(pod, admission.preempted)
             return self._waits_for_room(pod)
+        self._cpus.release(pod)
         evidence = self.machines.pressure(pod.spec.node_name) if refusal.reason == EVICTED else {}
         self._events.of_pod(pod, WARNING, refusal.reason, refusal.message, evidence)
         await self._report(pod, run, refusal.reported(pod.metadata.generation, timestamp()))

@@ -15,12 +15,15 @@ from msgspec.structs import replace
 from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
 from fairlead.api.podresources import parsed
+from fairlead.api.quantity import Quantity
 from fairlead.api.selectors import Selector
 from fairlead.caches import LruCache
 from fairlead.golang import yaml as goyaml
 from fairlead.node.allocatable import EPHEMERAL_STORAGE, allocatable, capacity, over_reserved, reserved
 from fairlead.node.configuration.errors import Stage, StartupError
 from fairlead.node.configuration.load import Configured, configure
+from fairlead.node.cpus.policy import StaticPolicy, cpu_policy
+from fairlead.node.cpus.topology import flat
 from fairlead.node.declared_features import declared_features
 from fairlead.node.plan import NodePlan, node_plan
 from fairlead.node.startup import StartSettings, start_settings
@@ -50,6 +53,16 @@ class NodeSettings(msgspec.Struct, frozen=True):
     configured: Configured
     #: Reservations, thresholds and percentages, read.
     started: StartSettings
+    #: Who has CPUs to itself; None: no container has.
+    cpus: StaticPolicy | None = None
+
+
+def _cpus(configured: Configured, started: StartSettings, count: int) -> StaticPolicy | None:
+    kept = reserved({"cpu": Quantity.of_units(count)}, started.reservations, ()).get("cpu")
+    try:
+        return cpu_policy(configured.configuration, configured.gates, lambda: flat(count), kept)
+    except ValueError as problem:
+        raise StartupError(Stage.START, str(problem)) from None
 
 
 class NodeResources(NamedTuple):
@@ -126,7 +139,8 @@ class NodeConfigurations:
         found = self._settings.get(entry)
         if found is None:
             configured = self.configured(key)
-            found = NodeSettings(configured, start_settings(configured.configuration, entry[1]))
+            started = start_settings(configured.configuration, entry[1])
+            found = NodeSettings(configured, started, _cpus(configured, started, entry[1]))
             self._settings.put(entry, found)
         return found
 

@@ -21,7 +21,7 @@ from fairlead.node.cgroups.values import (
     CgroupValues,
     huge_page_limits,
 )
-from fairlead.node.cpus.exclusive import has_exclusive_cpus
+from fairlead.node.cpus.exclusive import exclusive_cpus_of_pod
 from fairlead.node.requests import stated_limit
 
 
@@ -34,7 +34,7 @@ def pod_values(spec: Obj, settings: CgroupSettings) -> CgroupValues:
         return CgroupValues(cpu_shares=MIN_SHARES, pids_limit=pids, huge_page_limits=huge_pages)
     has_cpu_limit = class_ == GUARANTEED or _is_limited(spec, "cpu")
     has_memory_limit = class_ == GUARANTEED or _is_limited(spec, "memory")
-    is_bounded = settings.enforces_cpu_limits and not (settings.spares_exclusive_cpus and has_exclusive_cpus(spec))
+    is_bounded = settings.enforces_cpu_limits and not (settings.spares_exclusive_cpus and exclusive_cpus_of_pod(spec))
     quota = quota_micros(limits.get("cpu", ZERO).milli, settings.cpu_period_micros)
     return CgroupValues(
         cpu_shares=shares(requests.get("cpu", ZERO).milli),

@@ -11,8 +11,8 @@ import msgspec
 
 from fairlead.api.objects import Obj
 from fairlead.node.admission import UNEXPECTED, Refusal
-from fairlead.node.cpus.exclusive import exclusive_cpus
-from fairlead.node.cpus.policy import SMT_ALIGNMENT, NotAligned, StaticPolicy, containers_of
+from fairlead.node.cpus.exclusive import containers_of, exclusive_cpus
+from fairlead.node.cpus.policy import SMT_ALIGNMENT, NotAligned, StaticPolicy
 from fairlead.node.cpus.state import CpuState
 from fairlead.node.cpus.taking import NotEnoughCpus
 from fairlead.node.numa_hints import HintPolicy, NumaNodes
@@ -42,7 +42,7 @@ def admit_with_cpus(
         return PodCpus(state)
     after, requests = state, 0
     of_pod = hints.best([policy.pod_hints(state, pod)], nodes) if hints.is_for_pods else None
-    for container in containers_of(pod):
+    for container in containers_of(pod["spec"]):
         hint, is_taken = of_pod or hints.best([policy.hints(after, pod, container)], nodes)
         if not is_taken:
             return PodCpus(state, _NOT_LOCAL, requests)

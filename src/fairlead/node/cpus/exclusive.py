@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from fairlead.api.objects import Obj
-from fairlead.api.podresources import has_pod_level_resources
+from fairlead.api.podresources import has_pod_level_resources, is_sidecar
 from fairlead.api.qos import GUARANTEED, qos_class
 from fairlead.node.requests import stated_request
 
@@ -20,7 +21,18 @@ def exclusive_cpus(spec: Obj, container: Obj) -> int:
     return 0 if requested % 1000 else requested // 1000
 
 
-def has_exclusive_cpus(spec: Obj) -> bool:
-    """Whether any of its containers has."""
-    every = (*(spec.get("initContainers") or ()), *spec["containers"])
-    return any(exclusive_cpus(spec, container) for container in every)
+def containers_of(spec: Obj) -> Sequence[Obj]:
+    """In the order in which they are given CPUs."""
+    return [*(spec.get("initContainers") or ()), *spec["containers"]]
+
+
+def exclusive_cpus_of_pod(spec: Obj) -> int:
+    """How many its containers have at once, at most."""
+    sidecars = most = 0
+    for container in spec.get("initContainers") or ():
+        count = exclusive_cpus(spec, container)
+        if is_sidecar(container):
+            sidecars += count
+        else:
+            most = max(most, sidecars + count)
+    return max(most, sidecars + sum(exclusive_cpus(spec, each) for each in spec["containers"]))

@@ -22,7 +22,7 @@ from fairlead.golang.values import printed
 from fairlead.node.configuration.cpu_sets import listed, parse_cpu_set
 from fairlead.node.configuration.feature_gates import FeatureGates
 from fairlead.node.configuration.settings import KubeletConfiguration
-from fairlead.node.cpus.exclusive import STATIC, exclusive_cpus
+from fairlead.node.cpus.exclusive import STATIC, containers_of, exclusive_cpus, exclusive_cpus_of_pod
 from fairlead.node.cpus.options import BY_SOCKET, StaticOptions, static_options
 from fairlead.node.cpus.state import CpuState
 from fairlead.node.cpus.taking import NotEnoughCpus, take_distributed, take_packed
@@ -135,12 +135,12 @@ class StaticPolicy(msgspec.Struct, frozen=True):
 
     def pod_hints(self, state: CpuState, pod: Obj) -> Hints:
         """Which would do for all of its containers together."""
-        count, held = _of_pod(pod), state.exclusive.get(pod["metadata"]["uid"], {})
+        count, held = exclusive_cpus_of_pod(pod["spec"]), state.exclusive.get(pod["metadata"]["uid"], {})
         if not count:
             return {}
         if any(
             len(held[each["name"]]) != exclusive_cpus(pod["spec"], each)
-            for each in containers_of(pod)
+            for each in containers_of(pod["spec"])
             if each["name"] in held
         ):
             return {_CPU: ()}
@@ -237,28 +237,11 @@ def _taken(topology: Topology, options: StaticOptions, free: Set[int], count: in
     return take_packed(topology, free, count, spreads=options.across_cores, prefers_uncore=options.by_uncore)
 
 
-def containers_of(pod: Obj) -> Sequence[Obj]:
-    """In the order in which they are given CPUs."""
-    return [*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"]]
-
-
-def _of_pod(pod: Obj) -> int:
-    """How many the pod has at once, at most."""
-    sidecars = most = 0
-    for container in pod["spec"].get("initContainers") or ():
-        count = exclusive_cpus(pod["spec"], container)
-        if is_sidecar(container):
-            sidecars += count
-        else:
-            most = max(most, sidecars + count)
-    return max(most, sidecars + sum(exclusive_cpus(pod["spec"], each) for each in pod["spec"]["containers"]))
-
-
 def _reusable(state: CpuState, pod: Obj, before: str) -> CpuIds:
     """What containers that have ended by then have left to those that come after them."""
     held, found = state.exclusive.get(pod["metadata"]["uid"], {}), frozenset[int]()
     ending = {each["name"] for each in pod["spec"].get("initContainers") or () if not is_sidecar(each)}
-    for container in containers_of(pod):
+    for container in containers_of(pod["spec"]):
         if (name := container["name"]) == before:
             break
         cpus = held.get(name, frozenset())

@@ -20,6 +20,7 @@ from fairlead.node.cgroups.cpu_time import UNLIMITED, CpuGroup, divide
 from fairlead.node.cgroups.pods import pod_values
 from fairlead.node.cgroups.qos_tree import qos_values
 from fairlead.node.cgroups.values import CgroupSettings
+from fairlead.node.cpus.exclusive import STATIC, containers_of, exclusive_cpus, exclusive_cpus_of_pod
 from fairlead.node.stats.measurements import CpuSpec
 from fairlead.sim.machine.load import read_at
 from fairlead.sim.machine.machine import SimulatedMachine
@@ -49,6 +50,14 @@ class _PodCpu(NamedTuple):
     spec: CpuSpec
     #: By container.
     specs: Mapping[str, CpuSpec]
+    #: Of containers that have CPUs to themselves: what these come to, in milli-cores.
+    own_milli: Mapping[str, float]
+    #: What nobody else has for that, as long as the pod is there.
+    held_milli: float
+
+    def most_milli(self, container: str) -> float:
+        """What the container could get of a machine that nobody else uses."""
+        return min(self.containers[container][1], self.own_milli.get(container, UNLIMITED))
 
 
 class Share(NamedTuple):
@@ -185,11 +194,14 @@ class CpuAccount:
                 if since < at or (end is not None and since < end):
                     model = pod.usage.model(name, Measure.CPU)
                     wanted[uid, name] = 0.0 if model is None else 1000.0 * model.at(max(at, since), since)
+        given = {key: min(amount, self._of(machine, key[0]).most_milli(key[1])) for key, amount in wanted.items()}
+        own = {key: amount for key, amount in given.items() if key[1] in self._values[key[0]].own_milli}
+        shared = {key: amount for key, amount in given.items() if key not in own}
         capacity = machine.hardware.machine.cpus * 1000.0 or UNLIMITED
-        given = {key: min(amount, self._of(machine, key[0]).containers[key[1]][1]) for key, amount in wanted.items()}
+        capacity -= sum(self._of(machine, uid).held_milli for uid in machine.pods)
         daemons = _daemons(machine, at)
-        if sum(given.values()) + daemons > capacity or self._exceeds_pod_quota(given):
-            given = self._divided(machine, wanted, daemons, capacity)
+        if sum(shared.values()) + daemons > capacity or self._exceeds_pod_quota(shared):
+            given = own | self._divided(machine, {key: wanted[key] for key in shared}, daemons, capacity)
         return {key: Share(amount, given[key], self.quota(key)) for key, amount in wanted.items()}
 
     def _exceeds_pod_quota(self, given: Mapping[ContainerKey, float]) -> bool:
@@ -256,7 +268,13 @@ def _pod_cpu(machine: SimulatedMachine, pod: MachinePod) -> _PodCpu:
     specs = {
         name: CpuSpec(values.cpu_shares, max(values.cpu_quota, 0), values.cpu_period) for name, values in found.items()
     }
-    return _PodCpu(pod, weight, _quota_milli(own.cpu_quota, own.cpu_period), containers, spec, specs)
+    quota, own_milli, held_milli = _quota_milli(own.cpu_quota, own.cpu_period), dict[str, float](), 0.0
+    if machine.configured.configuration.cpu_manager_policy == STATIC:
+        of_pod = manifest["spec"]
+        counts = {each["name"]: exclusive_cpus(of_pod, each) for each in containers_of(of_pod)}
+        own_milli = {name: count * 1000.0 for name, count in counts.items() if count}
+        held_milli = exclusive_cpus_of_pod(of_pod) * 1000.0
+    return _PodCpu(pod, weight, quota, containers, spec, specs, own_milli, held_milli)
 
 
 def _settings(machine: SimulatedMachine) -> CgroupSettings:
