@@ -89,7 +89,7 @@ class HintPolicy(msgspec.Struct, frozen=True):
 
     def _is_fitter(self, candidate: frozenset[int], best: frozenset[int], nodes: NumaNodes) -> bool:
         def key(of: frozenset[int]) -> tuple[float, ...]:
-            spread = nodes.spread(of) if self.prefers_closest else 0.0
+            spread = nodes.spread(of) if self.prefers_closest and self.name != SINGLE_NODE else 0.0
             return len(of), spread, sum(1 << node for node in of)
 
         return key(candidate) < key(best)
