@@ -39,8 +39,11 @@ def test_a_plan_shows_which_cpus_are_reserved_and_which_can_be_a_containers_own(
     assert planned(*static)["cpus"] == {"reserved": "0-1", "exclusive": "2-3", "shared": "0-3"}
     lines = [line.split() for line in plan(*MACHINE, *static).stdout.splitlines()]
     assert ["reserved", "0-1"] in lines
+    assert planned(*static, "--cpu-topology=threads=2")["cpus"]["reserved"] == "0,2"
     refused = plan(*MACHINE, "--cpu-manager-policy=static")
     assert "unable to determine reserved CPU resources for static policy" in refused.stderr
+    refused = plan(*MACHINE, "--cpu-topology=boards=2")
+    assert "--cpu-topology: a machine has no 'boards': say sockets, numa, caches, threads" in refused.stderr
 
 
 def test_flags_win_over_the_file(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from fairlead.node.cpus.admission import PodCpus, admit_with_cpus
 from fairlead.node.cpus.exclusive import containers_of
 from fairlead.node.cpus.policy import StaticPolicy, static_policy
 from fairlead.node.cpus.state import CpuState, decoded, encoded
-from fairlead.node.cpus.topology import Topology, flat
+from fairlead.node.cpus.topology import Shape, Topology
 from fairlead.node.numa_hints import HintPolicy, NumaNodes
 from tests.node.cpu_machines import DUAL_SOCKET_HT, DUAL_SOCKET_NO_HT, MULTI_NUMA_HT, MULTI_SOCKET_HT, SINGLE_SOCKET_HT
 
@@ -122,7 +122,7 @@ def test_only_whole_cores_if_the_node_says_so(count: str, text: str) -> None:
 
 def test_what_init_containers_had_is_used_again_and_sidecars_keep_theirs() -> None:
     init = [container("first", "2"), container("sidecar", "1", restartPolicy="Always"), container("second", "4")]
-    result = admitted(policy(flat(8)), held("0-7"), pod(container("c", "4"), init=init))
+    result = admitted(policy(Shape().topology(8)), held("0-7"), pod(container("c", "4"), init=init))
     of = {name: taken(result, name) for name in ("first", "sidecar", "second", "c")}
     assert of == {"first": "1-2", "sidecar": "1", "second": "2-5", "c": "2-5"}
     assert listed(result.state.shared) == "0,6-7"
@@ -130,7 +130,7 @@ def test_what_init_containers_had_is_used_again_and_sidecars_keep_theirs() -> No
 
 
 def test_nobody_runs_on_what_is_strictly_reserved() -> None:
-    strict = policy(flat(4), options={"strict-cpu-reservation": "true"}, reservedSystemCPUs="0")
+    strict = policy(Shape().topology(4), options={"strict-cpu-reservation": "true"}, reservedSystemCPUs="0")
     state = strict.started(CpuState())
     assert listed(state.shared) == "1-3"
     assert taken(admitted(strict, state, pod(container("c", "1")))) == "1"
@@ -187,7 +187,7 @@ def test_options_that_cannot_be(options: Obj, gates: Obj, problem: str) -> None:
 def test_something_has_to_be_reserved() -> None:
     for reserved in (None, parse("0")):
         with pytest.raises(ValueError, match="unable to determine reserved CPU resources for static policy"):
-            static_policy(configure({}).configuration, FeatureGates(), flat(2), reserved)
+            static_policy(configure({}).configuration, FeatureGates(), Shape().topology(2), reserved)
     assert listed(policy(SINGLE_SOCKET_HT, 2).reserved) == "0,4"
     assert listed(policy(SINGLE_SOCKET_HT, 2, reservedSystemCPUs="3,5").reserved) == "3,5"
     with pytest.raises(ValueError, match=r"size of  did not equal 9"):
@@ -293,7 +293,7 @@ def pods(draw: st.DrawFn) -> Obj:
 
 @given(
     st.lists(pods(), max_size=6),
-    st.sampled_from([flat(8), DUAL_SOCKET_HT, MULTI_NUMA_HT]),
+    st.sampled_from([Shape().topology(8), DUAL_SOCKET_HT, MULTI_NUMA_HT]),
     st.sampled_from(["none", "best-effort", "restricted", "single-numa-node"]),
     st.booleans(),
     st.sampled_from(["full-pcpus-only", "distribute-cpus-across-numa", "prefer-align-cpus-by-uncorecache", ""]),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fairlead.node.configuration.cpu_sets import listed, parse_cpu_set
 from fairlead.node.cpus.taking import NotEnoughCpus, take_distributed, take_packed
-from fairlead.node.cpus.topology import Topology
+from fairlead.node.cpus.topology import Shape, Topology
 from tests.node.cpu_machines import (
     DUAL_SOCKET_HT,
     DUAL_SOCKET_NO_HT,
@@ -19,7 +19,6 @@ from tests.node.cpu_machines import (
     UNCORE_MULTI_NUMA,
     UNCORE_SINGLE_SOCKET,
     UNCORE_SMT,
-    regular,
 )
 
 
@@ -147,7 +146,7 @@ def machines(draw: st.DrawFn) -> Topology:
     sockets, numas = (draw(st.sampled_from((1, 2, 4))) for _ in range(2))
     threads, uncores = draw(st.sampled_from((1, 2))), draw(st.sampled_from((1, 2, 4)))
     cores = 4 * draw(st.integers(1, 5))
-    return regular(cores * threads, cores, sockets, numas, uncores)
+    return Shape(sockets, numas, uncores, threads).topology(cores * threads)
 
 
 @given(machines(), st.data())

@@ -45,6 +45,24 @@ def test_a_node_refuses_whom_it_has_no_cpus_for_and_gives_them_again() -> None:
     played(check)
 
 
+def test_a_machine_of_two_sockets_and_cores_of_two_threads() -> None:
+    async def check(world: World) -> None:
+        await world.annotate(cpu_topology="sockets=2,numa=2,threads=2")
+        options = {"cpuManagerPolicyOptions": {"full-pcpus-only": "true"}, "topologyManagerPolicy": "single-numa-node"}
+        await world.kubelet(**STATIC, **options)
+        await asyncio.sleep(5)
+        for name, cpu in (("odd", "3"), ("wide", "10"), ("fits", "6")):
+            await world.pod(name, {}, **amounts(cpu))
+            await asyncio.sleep(5)
+        assert await world.state("odd") == ("Failed", "SMTAlignmentError")
+        text = "Pod was rejected: SMT Alignment Error: requested 3 cpus not multiple cpus per core = 2"
+        assert (await world.status("odd"))["message"] == text
+        assert await world.state("wide") == ("Failed", "TopologyAffinityError")
+        assert await world.state("fits") == ("Running", "")
+
+    played(check)
+
+
 def test_whoever_shares_has_what_is_left_however_idle_the_others_are() -> None:
     async def check(world: World) -> None:
         await world.kubelet(**STATIC)

@@ -8,6 +8,7 @@ from typing import Final
 
 import click
 import msgspec
+from msgspec.structs import replace
 
 from fairlead.api.objects import Obj
 from fairlead.api.podresources import Amounts, is_hugepages
@@ -23,6 +24,7 @@ from fairlead.node.configuration.errors import StartupError
 from fairlead.node.configuration.load import Configured, configure
 from fairlead.node.configuration.value_types import STRING_MAP
 from fairlead.node.cpus.policy import StaticPolicy
+from fairlead.node.cpus.topology import Shape, parse_shape
 from fairlead.node.plan import NodePlan, node_plan
 from fairlead.node.reservations import PID
 
@@ -42,14 +44,26 @@ def node() -> None:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A KubeletConfiguration.  [default: one that says nothing]",
 )
+@click.option(
+    "--cpu-topology",
+    metavar="sockets=N,numa=N,caches=N,threads=N",
+    help="How many of each the CPUs are in; threads are those of a core.  [default: 1 of each]",
+)
 @click.option("--cgroup-version", type=click.Choice(["1", "2"]), default="2", show_default=True)
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.argument("flags", nargs=-1, type=click.UNPROCESSED, metavar="[KUBELET-FLAGS]...")
-def plan(capacity: str, config: Path | None, cgroup_version: str, output: str, flags: tuple[str, ...]) -> None:
+def plan(
+    capacity: str,
+    config: Path | None,
+    cpu_topology: str | None,
+    cgroup_version: str,
+    output: str,
+    flags: tuple[str, ...],
+) -> None:
     """Print the capacity and the allocatable of a node, and the value of every cgroup file that its kubelet writes
     before there is a pod; or what the kubelet would refuse. Flags are the kubelet's own, and win over the file. A
     capacity may name ephemeral-storage (100Gi if it does not), pid (4194304) and huge pages (hugepages-2Mi=1Gi). With
-    cpuManagerPolicy static it is also told which CPUs are reserved, as if each were a core of one socket.
+    cpuManagerPolicy static it is also told which CPUs are reserved.
 
     \b
     Example:
@@ -58,6 +72,8 @@ def plan(capacity: str, config: Path | None, cgroup_version: str, output: str, f
     """
     with parsing():
         machine = machine_of(capacity)
+        if cpu_topology is not None:
+            machine = replace(machine, shape=_shape(cpu_topology))
         planned = _planned(machine, kubelet_configuration(config) if config else {}, flags, int(cgroup_version), config)
     click.echo(msgspec.json.encode(planned.as_object()).decode() if output == "json" else "\n".join(planned.lines()))
     for warning in planned.configured.warnings:
@@ -111,6 +127,13 @@ def machine_of(capacity: str) -> Machine:
     memory, storage, pids = (amounts.pop(name).units for name in ("memory", EPHEMERAL_STORAGE, PID))
     pages = {name.removeprefix("hugepages-"): amount.units for name, amount in amounts.items()}
     return Machine(cpus.units, memory, storage, pids, {size: total // _page(size) for size, total in pages.items()})
+
+
+def _shape(text: str) -> Shape:
+    try:
+        return parse_shape(text)
+    except ValueError as problem:
+        raise ValueError(f"--cpu-topology: {problem}") from None
 
 
 def _amount(name: str, text: str) -> Quantity:

@@ -15,6 +15,7 @@ import msgspec
 from fairlead.api.podresources import HUGEPAGES, Amounts, is_hugepages, is_native
 from fairlead.api.quantity import ZERO, Format, Quantity, parse
 from fairlead.node.configuration.settings import KubeletConfiguration
+from fairlead.node.cpus.topology import Shape
 from fairlead.node.eviction.signals import Signal
 from fairlead.node.eviction.thresholds import Threshold
 from fairlead.node.reservations import PID, Reservations
@@ -31,6 +32,8 @@ class Machine(msgspec.Struct, frozen=True):
     max_pid: int
     #: How many pages there are, by size: `2Mi`.
     huge_pages: Mapping[str, int] = msgspec.field(default_factory=dict)
+    #: How its CPUs belong together, where nobody looks at the machine itself.
+    shape: Shape = Shape()
 
 
 def capacity(machine: Machine, config: KubeletConfiguration) -> Amounts:

@@ -30,7 +30,7 @@ from fairlead.node.configuration.errors import Stage, StartupError
 from fairlead.node.configuration.feature_gates import MEMORY_QOS, QOS_RESERVED
 from fairlead.node.configuration.load import Configured
 from fairlead.node.cpus.policy import StaticPolicy, cpu_policy
-from fairlead.node.cpus.topology import Topology, flat
+from fairlead.node.cpus.topology import Topology
 from fairlead.node.reservations import PID
 from fairlead.node.startup import StartSettings, start_settings
 from fairlead.node.user_ids import shortage_of_ids
@@ -82,7 +82,7 @@ def node_plan(
 ) -> NodePlan:
     """`missing_cgroups` are paths that do not exist on the machine; StartupError for what stops a node agent before.
 
-    `pods_memory_bytes`: what pods use already; `topology`: where the CPUs are, if that is known.
+    `pods_memory_bytes`: what pods use already; `topology`: where the CPUs are, if somebody has looked.
     """
     config = configured.configuration
     started = start_settings(config, machine.cpus)
@@ -94,7 +94,9 @@ def node_plan(
     if problem := over_reserved(total, taken):
         raise StartupError(Stage.START, f"invalid Node Allocatable configuration. {problem}")
     try:
-        cpus = cpu_policy(config, configured.gates, lambda: topology or flat(machine.cpus), taken.get("cpu"))
+        cpus = cpu_policy(
+            config, configured.gates, lambda: topology or machine.shape.topology(machine.cpus), taken.get("cpu")
+        )
     except ValueError as refused:
         raise StartupError(Stage.START, str(refused)) from None
     cgroups: dict[CgroupName, CgroupValues] = {}

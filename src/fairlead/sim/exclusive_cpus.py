@@ -1,24 +1,21 @@
 """Which containers of simulated nodes have CPUs to themselves, where a kubelet has `cpuManagerPolicy: static`.
 
-A simulated machine is one socket, and each of its CPUs a core. A kubelet that starts again with another reservation
-forgets who had what: pods that are there run on with what all share.
+A kubelet that starts again with another reservation forgets who had what: pods that are there run on with what all
+share.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 from fairlead.api.pods import Pod
 from fairlead.node.admission import Refusal
 from fairlead.node.cpus.admission import admit_with_cpus
 from fairlead.node.cpus.policy import StaticPolicy
 from fairlead.node.cpus.state import CpuState
-from fairlead.node.numa_hints import NumaNodes, hint_policy
+from fairlead.node.numa_hints import NumaNodes
 from fairlead.sim.node_settings import NodeSettings
 from fairlead.sim.pod_manifest import manifest_of
-
-_NODES: Final = NumaNodes(frozenset({0}))
 
 
 class ExclusiveCpus:
@@ -35,8 +32,8 @@ class ExclusiveCpus:
         begun, state = self._states.get(node, (policy, policy.started(CpuState())))
         if begun != policy:
             state = policy.started(CpuState())
-        hints = hint_policy(settings.configured.configuration, len(_NODES.ids))
-        result = admit_with_cpus(policy, hints, _NODES, state, manifest_of(pod))
+        nodes = NumaNodes(policy.topology.ids("numa"))
+        result = admit_with_cpus(policy, settings.hints, nodes, state, manifest_of(pod))
         self._states[node] = policy, result.state
         return result.refusal
 

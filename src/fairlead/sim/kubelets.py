@@ -17,7 +17,7 @@ from fairlead.node.configuration.errors import Stage, StartupError
 from fairlead.node.configuration.load import Configured, configure
 from fairlead.node.plan import NodeEvent
 from fairlead.node.startup import start_settings
-from fairlead.sim.machine.hardware import hardware_of
+from fairlead.sim.machine.hardware import CPU_TOPOLOGY, hardware_of
 from fairlead.sim.node_settings import MISSING_CGROUPS, ConfigurationKey, NodeConfigurations, NodeSettings
 
 STARTING: Final = NodeEvent(NORMAL, "Starting", "Starting kubelet.")
@@ -40,7 +40,7 @@ class Kubelets:
     ) -> None:
         """`pods_memory_bytes`: what the pods of a node use."""
         self._configurations, self._record, self._pods_memory_bytes = configurations, record, pods_memory_bytes
-        self._keys: dict[str, tuple[ConfigurationKey, str]] = {}  # by node: what it was last started with
+        self._keys: dict[str, tuple[ConfigurationKey, str, str]] = {}  # by node: what it was last started with
         self._settings: dict[str, NodeSettings] = {}  # by node
         self._extended: dict[str, set[str]] = {}  # by node: resources that others have put into its capacity since
 
@@ -88,7 +88,7 @@ class Kubelets:
         """Whether its kubelet starts again, with something new."""
         name, annotations = node.metadata.name, node.metadata.annotations
         key = self._configurations.key(node.metadata.labels, annotations)
-        started_with = (key, annotations.get(MISSING_CGROUPS, ""))
+        started_with = (key, annotations.get(MISSING_CGROUPS, ""), annotations.get(CPU_TOPOLOGY, ""))
         if self._keys.get(name) == started_with:
             self._check_cpus(node)
             return False

@@ -19,12 +19,13 @@ from fairlead.api.quantity import Quantity
 from fairlead.api.selectors import Selector
 from fairlead.caches import LruCache
 from fairlead.golang import yaml as goyaml
-from fairlead.node.allocatable import EPHEMERAL_STORAGE, allocatable, capacity, over_reserved, reserved
+from fairlead.node.allocatable import EPHEMERAL_STORAGE, Machine, allocatable, capacity, over_reserved, reserved
 from fairlead.node.configuration.errors import Stage, StartupError
 from fairlead.node.configuration.load import Configured, configure
 from fairlead.node.cpus.policy import StaticPolicy, cpu_policy
-from fairlead.node.cpus.topology import flat
+from fairlead.node.cpus.topology import Shape
 from fairlead.node.declared_features import declared_features
+from fairlead.node.numa_hints import HintPolicy, hint_policy
 from fairlead.node.plan import NodePlan, node_plan
 from fairlead.node.startup import StartSettings, start_settings
 from fairlead.sim.behaviour import PREFIX
@@ -55,12 +56,16 @@ class NodeSettings(msgspec.Struct, frozen=True):
     started: StartSettings
     #: Who has CPUs to itself; None: no container has.
     cpus: StaticPolicy | None = None
+    #: Where these have to be.
+    hints: HintPolicy = HintPolicy()
 
 
-def _cpus(configured: Configured, started: StartSettings, count: int) -> StaticPolicy | None:
+def _cpus(configured: Configured, started: StartSettings, machine: Machine) -> tuple[StaticPolicy | None, HintPolicy]:
+    count, config = machine.cpus, configured.configuration
     kept = reserved({"cpu": Quantity.of_units(count)}, started.reservations, ()).get("cpu")
     try:
-        return cpu_policy(configured.configuration, configured.gates, lambda: flat(count), kept)
+        cpus = cpu_policy(config, configured.gates, lambda: machine.shape.topology(count), kept)
+        return cpus, hint_policy(config, machine.shape.numa)
     except ValueError as problem:
         raise StartupError(Stage.START, str(problem)) from None
 
@@ -96,8 +101,8 @@ class NodeConfigurations:
         self._groups = sorted(groups, key=lambda group: group.selector is None)
         self._flags = tuple(flags)
         self._configured: LruCache[ConfigurationKey, Configured] = LruCache(_REMEMBERED)
-        #: By how many CPUs the machine has, too.
-        self._settings: LruCache[tuple[ConfigurationKey, int], NodeSettings] = LruCache(_REMEMBERED)
+        #: By the CPUs of the machine, too.
+        self._settings: LruCache[tuple[ConfigurationKey, int, Shape], NodeSettings] = LruCache(_REMEMBERED)
         self._resources: LruCache[tuple[ConfigurationKey, tuple[tuple[str, str], ...]], NodeResources] = LruCache(
             _REMEMBERED
         )
@@ -135,12 +140,13 @@ class NodeConfigurations:
 
     def settings(self, key: ConfigurationKey, node: Node) -> NodeSettings:
         """StartupError for a configuration with which the kubelet of the node does not start."""
-        entry = (key, hardware_of(node).machine.cpus)
+        machine = hardware_of(node).machine
+        entry = (key, machine.cpus, machine.shape)
         found = self._settings.get(entry)
         if found is None:
             configured = self.configured(key)
-            started = start_settings(configured.configuration, entry[1])
-            found = NodeSettings(configured, started, _cpus(configured, started, entry[1]))
+            started = start_settings(configured.configuration, machine.cpus)
+            found = NodeSettings(configured, started, *_cpus(configured, started, machine))
             self._settings.put(entry, found)
         return found
 

@@ -5,10 +5,14 @@ Source: pkg/kubelet/cm/cpumanager/topology.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
+
+#: Of what a machine has several.
+_MOST: Final = 1024
 
 CpuIds: TypeAlias = frozenset[int]
 Level: TypeAlias = Literal["core", "uncore", "socket", "numa"]
@@ -63,6 +67,33 @@ class Topology(msgspec.Struct, frozen=True):
         return len(self.locations) // count if count else 0
 
 
-def flat(cpus: int) -> Topology:
-    """Of a machine of which nothing but the number of its CPUs is known: each is a core, all in one socket."""
-    return Topology({cpu: Location(core=cpu) for cpu in range(cpus)})
+class Shape(NamedTuple):
+    """A machine whose parts are all alike, and what it has of each."""
+
+    sockets: int = 1
+    numa: int = 1
+    #: Last-level caches.
+    caches: int = 1
+    #: Of each core.
+    threads: int = 1
+
+    def topology(self, cpus: int) -> Topology:
+        """As a kernel numbers them: first a thread of each core, core after core of a socket."""
+        cores = math.ceil(cpus / self.threads)
+
+        def location(core: int) -> Location:
+            return Location(core, *(core * count // cores for count in (self.sockets, self.numa, self.caches)))
+
+        return Topology({cpu: location(cpu % cores) for cpu in range(cpus)})
+
+
+def parse_shape(text: str) -> Shape:
+    """`sockets=2,threads=2`: what is not said is there once. ValueError for what no machine has."""
+    counts = {}
+    for name, _, count in (part.partition("=") for part in text.split(",")):
+        if name not in Shape._fields:
+            raise ValueError(f"a machine has no {name!r}: say {', '.join(Shape._fields)}")
+        if not count.isdecimal() or not 0 < int(count) <= _MOST:
+            raise ValueError(f"{name}={count} must be 1 to {_MOST}")
+        counts[name] = int(count)
+    return Shape(**counts)

@@ -4,6 +4,7 @@ sim.fairlead.dev/imagefs: 200Gi              images and writable layers have a f
 sim.fairlead.dev/containerfs: nodefs         of these two, only images have it
 sim.fairlead.dev/inodes: "1000000"           of the node's file system; also imagefs-inodes
 sim.fairlead.dev/max-pid: "32768"
+sim.fairlead.dev/cpu-topology: sockets=2,threads=2     how its CPUs belong together, `numa` nodes and `caches` too
 sim.fairlead.dev/cgroup-version: "1"
 sim.fairlead.dev/least-oom-score-adj: "0"    what the machine refuses: a lower one is not to be had, as without
                                              CAP_SYS_RESOURCE
@@ -19,6 +20,7 @@ import msgspec
 from fairlead.api.nodes import Node
 from fairlead.api.quantity import QuantityError, milli, units
 from fairlead.node.allocatable import EPHEMERAL_STORAGE, Machine
+from fairlead.node.cpus.topology import Shape, parse_shape
 from fairlead.node.eviction.signals import FileSystems
 from fairlead.node.oom import EXEMPT, LEAST_PROTECTED
 from fairlead.sim.behaviour import PREFIX
@@ -28,6 +30,7 @@ CONTAINERFS: Final = PREFIX + "containerfs"
 INODES: Final = PREFIX + "inodes"
 IMAGEFS_INODES: Final = PREFIX + "imagefs-inodes"
 MAX_PID: Final = PREFIX + "max-pid"
+CPU_TOPOLOGY: Final = PREFIX + "cpu-topology"
 CGROUP_VERSION: Final = PREFIX + "cgroup-version"
 LEAST_OOM_SCORE_ADJ: Final = PREFIX + "least-oom-score-adj"
 
@@ -76,7 +79,15 @@ def machine_of(capacity: Mapping[str, str], annotations: Mapping[str, str]) -> M
         memory_bytes=_units(capacity, "memory"),
         ephemeral_storage_bytes=_units(capacity, EPHEMERAL_STORAGE),
         max_pid=_amount(annotations, MAX_PID, DEFAULT_MAX_PID),
+        shape=_shape(annotations.get(CPU_TOPOLOGY, "")),
     )
+
+
+def _shape(text: str) -> Shape:
+    try:
+        return parse_shape(text) if text else Shape()
+    except ValueError:
+        return Shape()
 
 
 def _least_oom_score_adj(text: str) -> int:
