@@ -70,6 +70,7 @@ async def test_what_is_given_away_is_counted(tmp_path: Path) -> None:
         "kubelet_cpu_manager_pinning_errors_total": 0,
         "kubelet_cpu_manager_shared_pool_size_millicores": 1000,
         "kubelet_cpu_manager_exclusive_cpu_allocation_count": 2,
+        "kubelet_cpu_manager_allocation_per_numa": 2,
         "kubelet_topology_manager_admission_requests_total": 3,
         "kubelet_topology_manager_admission_errors_total": 1,
     }

@@ -142,8 +142,10 @@ class CpuManager:
             self._changed.set()
 
     def _count(self) -> None:
-        free = self._policy.available(self._state) if self._policy is not None else ()
-        self._metrics.holds(len(free), self._state.exclusive_count)
+        if self._policy is not None:
+            own = self._policy.topology.within("numa", self._state.all_exclusive)
+            counts = {node: len(own.get(node, ())) for node in self._nodes.ids}
+            self._metrics.holds(len(self._policy.available(self._state)), counts)
 
     def _write(self) -> None:
         if (text := encoded(self._name, self._state)) == self._kept:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from fairlead.node.cpus.admission import PodCpus
@@ -26,6 +26,11 @@ class CpuMetrics:
         self._exclusive = Gauge(
             "kubelet_cpu_manager_exclusive_cpu_allocation_count", "[ALPHA] How many CPUs are containers' own."
         )
+        self._of_nodes = Gauge(
+            "kubelet_cpu_manager_allocation_per_numa",
+            "[ALPHA] How many CPUs of each NUMA node are containers' own.",
+            "numa_node",
+        )
         self._admissions = Counter(
             "kubelet_topology_manager_admission_requests_total", "[ALPHA] Pods that had to be placed on NUMA nodes."
         )
@@ -40,13 +45,15 @@ class CpuMetrics:
 
     @property
     def families(self) -> Iterable[Family]:
-        of_cpus = (self._requests, self._errors, self._shared, self._exclusive)
+        of_cpus = (self._requests, self._errors, self._shared, self._exclusive, self._of_nodes)
         return *of_cpus, self._admissions, self._refusals, self._durations
 
-    def holds(self, shared: int, exclusive: int) -> None:
-        """So many CPUs are nobody's own, and so many are."""
+    def holds(self, shared: int, exclusive: Mapping[int, int]) -> None:
+        """So many CPUs are nobody's own, and so many of each NUMA node are."""
         self._shared.set(shared * 1000)
-        self._exclusive.set(exclusive)
+        self._exclusive.set(sum(exclusive.values()))
+        for node, count in exclusive.items():
+            self._of_nodes.set(count, (str(node),))
 
     def admitted(self, result: PodCpus, seconds: float, *, is_placing: bool) -> None:
         """A pod was, or was not; `is_placing`: by a policy that looks at NUMA nodes."""

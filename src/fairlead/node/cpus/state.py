@@ -28,8 +28,8 @@ class CpuState(msgspec.Struct, frozen=True):
     exclusive: Exclusive = msgspec.field(default_factory=dict)
 
     @property
-    def exclusive_count(self) -> int:
-        return sum(len(cpus) for containers in self.exclusive.values() for cpus in containers.values())
+    def all_exclusive(self) -> CpuIds:
+        return frozenset(cpu for of in self.exclusive.values() for cpus in of.values() for cpu in cpus)
 
     def with_container(self, uid: str, container: str, cpus: CpuIds) -> CpuState:
         of_pod = {**self.exclusive.get(uid, {}), container: cpus}
