@@ -85,12 +85,10 @@ class StaticPolicy(msgspec.Struct, frozen=True):
         NotAligned or NotEnoughCpus where it cannot have them.
         """
         count = exclusive_cpus(pod["spec"], container)
-        if not count:
+        uid, name = pod["metadata"]["uid"], container["name"]
+        if not count or name in state.exclusive.get(uid, {}):
             return state
         self._check_alignment(state, count)
-        uid, name = pod["metadata"]["uid"], container["name"]
-        if name in state.exclusive.get(uid, {}):
-            return state
         free = self.available(state) | _reusable(state, pod, before=name)
         near = frozenset[int]()
         if nodes is not None:
