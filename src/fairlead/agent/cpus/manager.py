@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -30,6 +32,9 @@ from fairlead.node.numa_hints import NONE, NumaNodes, hint_policy
 from fairlead.runtime.clock import monotonic
 from fairlead.runtime.metrics import Family
 
+#: A flag may say that no time at all is to pass between two looks.
+_SHORTEST_SECONDS: Final = 1.0
+
 log = logging.getLogger(__name__)
 
 
@@ -44,18 +49,18 @@ class CpuManager:
             self._hints = hint_policy(config, len(nodes.ids))
         except ValueError as problem:
             raise StartupError(Stage.START, str(problem)) from None
-        self._period = config.cpu_manager_reconcile_period
+        self._period = max(config.cpu_manager_reconcile_period, _SHORTEST_SECONDS)
         self._state, self._metrics = CpuState(), CpuMetrics()
         self._changed, self._writing = asyncio.Event(), asyncio.Lock()
-        self._kept = b""
+        self._kept: CpuState | None = None  # what is in the file
         self._runs_on: dict[str, str] = {}  # by id of the container: what it was given last
+        self._unmoved: set[str] = set()  # ids of those of which was said that they cannot be moved
 
     def restore(self) -> None:
         """Go on with what was kept; StartupError if that cannot be."""
         try:
             if self._file.exists():
-                self._kept = self._file.read_bytes()
-                self._state = decoded(self._name, self._kept)
+                self._kept = self._state = decoded(self._name, self._file.read_bytes())
         except ValueError as problem:
             advice = (
                 "please drain this node and delete the CPU manager checkpoint file "
@@ -67,7 +72,8 @@ class CpuManager:
                 self._state = self._policy.started(self._state)
             except ValueError as problem:
                 raise _cannot_start(str(problem)) from None
-        self._write()
+        if self._state is not self._kept:
+            self._write()
         self._count()
 
     @property
@@ -94,7 +100,8 @@ class CpuManager:
     async def keep(self) -> None:
         """What is written down is the state: no container starts before."""
         async with self._writing:
-            await asyncio.to_thread(self._write)
+            if self._state is not self._kept:
+                await asyncio.to_thread(self._write)
 
     def placed(self, uid: str, values: Mapping[str, ContainerValues]) -> Mapping[str, ContainerValues]:
         """What the containers of a pod are to get, with the CPUs on which they run."""
@@ -121,6 +128,7 @@ class CpuManager:
         running = [each for each in runtime.containers() if each.state is State.RUNNING]
         known = {each.id for each in running}
         self._runs_on = {id_: cpus for id_, cpus in self._runs_on.items() if id_ in known}
+        self._unmoved &= known
         for container in running:
             cpus = self._cpus(container.pod_uid, container.name)
             if self._runs_on.get(container.id) == cpus:
@@ -128,9 +136,12 @@ class CpuManager:
             try:
                 await runtime.run_on(container.id, cpus)
             except RuntimeFailure as failure:
-                log.info("container %s cannot be moved to CPUs %s yet: %s", container.name, cpus, failure)
+                if container.id not in self._unmoved:
+                    log.warning("container %s cannot be moved to CPUs %s yet: %s", container.name, cpus, failure)
+                self._unmoved.add(container.id)
             else:
                 self._runs_on[container.id] = cpus
+                self._unmoved.discard(container.id)
 
     def _cpus(self, uid: str, container: str) -> str:
         return listed(self._state.exclusive.get(uid, {}).get(container, self._state.shared))
@@ -148,16 +159,17 @@ class CpuManager:
             self._metrics.holds(len(self._policy.available(self._state)), counts)
 
     def _write(self) -> None:
-        if (text := encoded(self._name, self._state)) == self._kept:
-            return
-        scratch = self._file.with_name(f"{STATE_FILE}.new")
+        state, scratch = self._state, self._file.with_name(f"{STATE_FILE}.new")
         try:
-            scratch.write_bytes(text)
+            with scratch.open("wb") as file:
+                file.write(encoded(self._name, state))
+                file.flush()
+                os.fsync(file.fileno())  # an agent does not start with half of it
             scratch.replace(self._file)
         except OSError as problem:  # as a kubelet does: pods go on
             log.warning("who has which CPUs cannot be written to %s: %s", self._file, problem)
         else:
-            self._kept = text
+            self._kept = state
 
 
 def _cannot_start(problem: str) -> StartupError:
