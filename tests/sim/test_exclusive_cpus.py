@@ -36,6 +36,10 @@ def test_a_node_refuses_whom_it_has_no_cpus_for_and_gives_them_again() -> None:
         assert await world.state("second") == ("Failed", "UnexpectedAdmissionError")
         text = "not enough cpus available to satisfy request: requested=6, available=5"
         assert text in (await world.status("second"))["message"]
+        assert (await world.story("second"))[1:] == [
+            "it asks for 6 CPUs of its own; 5 are free there, others are reserved or somebody's own",
+            "would have helped: 5 or fewer, a part of a CPU (then it shares), or another node",
+        ]
         await world.api.delete(PODS, "first", "default")
         await asyncio.sleep(60)
         await world.pod("third", {}, **amounts("15"))
@@ -57,6 +61,9 @@ def test_a_machine_of_two_sockets_and_cores_of_two_threads() -> None:
         assert await world.state("odd") == ("Failed", "SMTAlignmentError")
         text = "Pod was rejected: SMT Alignment Error: requested 3 cpus not multiple cpus per core = 2"
         assert (await world.status("odd"))["message"] == text
+        whole = "would have helped: a multiple of 2 CPUs, or none of its own: the node gives away whole cores"
+        assert whole in await world.story("odd")
+        assert "NUMA nodes" in (await world.story("wide"))[-1]
         assert await world.state("wide") == ("Failed", "TopologyAffinityError")
         assert await world.state("fits") == ("Running", "")
 

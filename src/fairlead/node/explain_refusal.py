@@ -8,6 +8,9 @@ from typing import Final
 from fairlead.api.objects import Obj
 from fairlead.api.quantity import Quantity
 from fairlead.node.allocation import PODS, SHORTAGE
+from fairlead.node.cpus.admission import NOT_LOCAL
+from fairlead.node.cpus.policy import NOT_WHOLE_CORES, SMT_ALIGNMENT
+from fairlead.node.cpus.taking import NOT_ENOUGH_CPUS
 from fairlead.node.eviction.messages import NODE_HAD_CONDITION
 from fairlead.node.eviction.signals import MEMORY, MEMORY_PRESSURE, STORAGE, amount
 from fairlead.node.evidence import PRESSURE, LowSignal, Pressure, found_in
@@ -15,6 +18,8 @@ from fairlead.node.evidence import PRESSURE, LowSignal, Pressure, found_in
 _REMEDIES: Final[Mapping[str, str]] = {
     "NodeAffinity": "a node selector or affinity that the node's labels match, or no spec.nodeName",
     "NodePorts": "another hostPort, or none: a pod there has it",
+    SMT_ALIGNMENT: "fewer CPUs, or another node: this one gives away whole cores, and has no more of them",
+    NOT_LOCAL: "fewer CPUs, or another node: this one gives them of as few NUMA nodes as could do, or not at all",
     "TaintToleration": "a toleration of the node's NoExecute taint",
 }
 
@@ -28,6 +33,10 @@ def refusal_notes(reason: str, message: str, events: Sequence[Obj]) -> Iterator[
         pressure = found_in(events, PRESSURE, Pressure)
         yield from map(_signal, pressure.signals if pressure is not None else ())
         yield _under(condition[1].split())
+    elif (cpus := NOT_ENOUGH_CPUS.search(message)) is not None:
+        yield from _no_cpus(*map(int, cpus.groups()))
+    elif (uneven := NOT_WHOLE_CORES.search(message)) is not None:
+        yield f"would have helped: a multiple of {uneven[1]} CPUs, or none of its own: the node gives away whole cores"
     elif (remedy := _REMEDIES.get(reason)) is not None:
         yield f"would have helped: {remedy}"
 
@@ -42,6 +51,12 @@ def _shortage(resource: str, requested: int, used: int, capacity: int) -> Iterat
         yield f"would have helped: a {resource} request of {_shown(resource, left)} or less, or another node"
     else:
         yield "would have helped: another node; nothing is left here"
+
+
+def _no_cpus(requested: int, available: int) -> Iterator[str]:
+    yield f"it asks for {requested} CPUs of its own; {available} are free there, others are reserved or somebody's own"
+    less = f"{available} or fewer, " if available else ""
+    yield f"would have helped: {less}a part of a CPU (then it shares), or another node"
 
 
 def _shown(resource: str, value: int) -> Quantity:

@@ -17,7 +17,8 @@ from fairlead.node.cpus.state import CpuState
 from fairlead.node.cpus.taking import NotEnoughCpus
 from fairlead.node.numa_hints import HintPolicy, NumaNodes
 
-_NOT_LOCAL: Final = Refusal("TopologyAffinityError", "Resources cannot be allocated with Topology locality")
+NOT_LOCAL: Final = "TopologyAffinityError"
+_NOT_LOCAL: Final = Refusal(NOT_LOCAL, "Resources cannot be allocated with Topology locality")
 
 
 class PodCpus(msgspec.Struct, frozen=True):

@@ -8,6 +8,7 @@ Source: pkg/kubelet/cm/cpumanager/policy_static.go.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from itertools import combinations
 from typing import Final
@@ -30,6 +31,8 @@ from fairlead.node.cpus.topology import CpuIds, Topology
 from fairlead.node.numa_hints import NONE, SINGLE_NODE, Hint, Hints
 
 SMT_ALIGNMENT: Final = "SMTAlignmentError"
+#: Finds in a message how many threads a core has.
+NOT_WHOLE_CORES: Final = re.compile(r"cpus not multiple cpus per core = (\d+)")
 _CPU: Final = "cpu"
 
 

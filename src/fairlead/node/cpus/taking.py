@@ -8,6 +8,7 @@ Source: pkg/kubelet/cm/cpumanager/cpu_assignment.go.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import combinations
 from typing import Final, NamedTuple
@@ -17,6 +18,10 @@ from fairlead.node.cpus.topology import CpuIds, Level, Topology
 #: What is looked at within what, where a socket is not larger than a NUMA node, and where it is.
 _NUMA_FIRST: Final[Mapping[Level, Level]] = {"socket": "numa", "core": "socket", "uncore": "numa"}
 _SOCKET_FIRST: Final[Mapping[Level, Level]] = {"numa": "socket", "core": "numa", "uncore": "numa"}
+
+
+#: Finds in a message how many CPUs were asked for, and how many there were.
+NOT_ENOUGH_CPUS: Final = re.compile(r"not enough cpus available to satisfy request: requested=(\d+), available=(\d+)")
 
 
 class NotEnoughCpus(Exception):
