@@ -22,7 +22,7 @@ MACHINE = Machine(cpus=4, memory_bytes=1 << 33, ephemeral_storage_bytes=1 << 36,
 def manager(root: Path, **document: object) -> CpuManager:
     stated = {"cpuManagerPolicy": "static", "kubeReserved": {"cpu": "1"}, **document}
     configured = configure(stated)
-    found = CpuManager(root, configured, node_plan(configured, MACHINE).cpus, NumaNodes(frozenset({0})))
+    found = CpuManager(root, configured, node_plan(configured, MACHINE), NumaNodes(frozenset({0})))
     found.restore()
     return found
 
@@ -71,6 +71,8 @@ async def test_what_is_given_away_is_counted(tmp_path: Path) -> None:
         "kubelet_cpu_manager_shared_pool_size_millicores": 1000,
         "kubelet_cpu_manager_exclusive_cpu_allocation_count": 2,
         "kubelet_cpu_manager_allocation_per_numa": 2,
+        "kubelet_memory_manager_pinning_requests_total": 0,
+        "kubelet_memory_manager_pinning_errors_total": 0,
         "kubelet_topology_manager_admission_requests_total": 3,
         "kubelet_topology_manager_admission_errors_total": 1,
     }

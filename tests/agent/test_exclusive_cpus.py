@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -132,4 +133,36 @@ async def test_an_agent_does_not_go_on_with_the_state_of_another_policy(tmp_path
             'from state checkpoint policy "none", please drain this node and delete the CPU manager checkpoint file '
             f'"{path}" before restarting Kubelet'
         )
+        node.tasks.clear()
+
+
+@in_loop
+async def test_memory_of_numa_nodes_is_set_aside_for_guaranteed_pods(tmp_path: Path) -> None:
+    reserved = {"systemReserved": {"cpu": "1", "memory": "64Mi"}}
+    memory = [{"numaNode": 0, "limits": {"memory": "64Mi"}}]
+    document = {**STATIC, **reserved, "memoryManagerPolicy": "Static", "reservedMemory": memory}
+    async with real_node(tmp_path, document) as node:
+        await node.create(manifest("first", "sleep", "1000", resources=amounts("1")))
+        first = await node.until("first", is_running)
+        assert (_read(node, first, "", "cpuset.mems") or "").strip() == "0"
+        await node.stop()
+        await node.start()
+        kept = json.loads((node.root / "memory_manager_state").read_bytes())
+        blocks = [{"numaAffinity": [0], "type": "memory", "size": 32 << 20}]
+        assert kept["entries"] == {first["metadata"]["uid"]: {"c": blocks}}
+        much = {"cpu": "100m", "memory": "1000Gi"}
+        resources = {"requests": much, "limits": much}
+        await node.create(manifest("second", "true", spec={"nodeName": "n1"}, resources=resources))
+        refused = await node.until("second", is_phase("Failed"))
+        assert "failed to get the default NUMA affinity" in refused["status"]["message"]
+
+
+@in_loop
+async def test_a_node_whose_reserved_memory_is_another_does_not_start(tmp_path: Path) -> None:
+    async with real_node(tmp_path) as node:
+        await node.stop()
+        node.document["memoryManagerPolicy"] = "Static"
+        with pytest.raises(StartupError) as refused:
+            await node.start()
+        assert str(refused.value) == "[memorymanager] you should specify the system reserved memory"
         node.tasks.clear()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fairlead.agent.cpus.machine_cpus import numa_nodes_of_machine, topology_of_machine
+from fairlead.agent.cpus.machine_cpus import memory_of_machine, numa_nodes_of_machine, topology_of_machine
+from fairlead.node.allocatable import Machine
 from fairlead.node.cpus.topology import Location
 
 
@@ -26,6 +27,10 @@ def _machine(folder: Path) -> None:
         own.mkdir(parents=True)
         (own / "cpulist").write_text(f"{cpus}\n")
         (own / "distance").write_text(f"{distances}\n")
+        (own / "meminfo").write_text(f"Node {node} MemTotal:       4194304 kB\nNode {node} MemFree:  5 kB\n")
+        pages = own / "hugepages/hugepages-2048kB"
+        pages.mkdir(parents=True)
+        (pages / "nr_hugepages").write_text(f"{node + 1}\n")
 
 
 def test_cores_sockets_numa_nodes_and_caches(tmp_path: Path) -> None:
@@ -49,3 +54,15 @@ def test_only_those_on_which_the_node_may_run_count(tmp_path: Path) -> None:
 def test_a_machine_that_tells_nothing_is_one_socket(tmp_path: Path) -> None:
     found = topology_of_machine({0, 1}, tmp_path)
     assert found.locations == {0: Location(core=0), 1: Location(core=1)}
+
+
+def test_memory_and_huge_pages_of_numa_nodes(tmp_path: Path) -> None:
+    _machine(tmp_path)
+    machine = Machine(8, 8 << 30, 1, 1)
+    both = numa_nodes_of_machine(topology_of_machine(range(8), tmp_path), tmp_path)
+    assert memory_of_machine(both, machine, tmp_path) == {
+        0: {"memory": 4 << 30, "hugepages-2Mi": 2 << 20},
+        1: {"memory": 4 << 30, "hugepages-2Mi": 4 << 20},
+    }
+    one = numa_nodes_of_machine(topology_of_machine({2}, tmp_path), tmp_path)
+    assert memory_of_machine(one, machine, tmp_path) == {1: {"memory": 8 << 30}}

@@ -20,12 +20,11 @@ def test_what_does_not_simply_work_says_why() -> None:
 
 
 def test_who_says_what_does_nothing_is_told_so() -> None:
-    stated = {"memoryManagerPolicy": "Static", "kubeReserved": {"cpu": "1"}, "logging": {"verbosity": 4}}
+    stated = {"runtimeRequestTimeout": "5m", "kubeReserved": {"cpu": "1"}, "logging": {"verbosity": 4}}
     told = list(idle_settings(configure({**_KIND, **stated}, ["--read-only-port=10255"]).configuration))
     assert told == [
         "readOnlyPort (--read-only-port) does nothing on this node: nobody is answered without being asked who he is",
-        "memoryManagerPolicy (--memory-manager-policy) does nothing on this node: "
-        "no container has memory of a NUMA node of its own",
+        "runtimeRequestTimeout (--runtime-request-timeout) does nothing on this node: two minutes, the default",
         "logging does nothing on this node: lines of text on standard error",
     ]
     assert not list(idle_settings(configure(_KIND).configuration))

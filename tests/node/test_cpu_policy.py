@@ -17,12 +17,12 @@ from fairlead.node.admission import Refusal
 from fairlead.node.configuration.cpu_sets import listed, parse_cpu_set
 from fairlead.node.configuration.feature_gates import FeatureGates
 from fairlead.node.configuration.load import configure
-from fairlead.node.cpus.admission import PodCpus, admit_with_cpus
 from fairlead.node.cpus.exclusive import containers_of
 from fairlead.node.cpus.policy import StaticPolicy, static_policy
 from fairlead.node.cpus.state import CpuState, decoded, encoded
 from fairlead.node.cpus.topology import Shape, Topology
 from fairlead.node.numa_hints import HintPolicy, NumaNodes
+from fairlead.node.placement import Held, Placement, Policies, placed
 from tests.node.cpu_machines import DUAL_SOCKET_HT, DUAL_SOCKET_NO_HT, MULTI_NUMA_HT, MULTI_SOCKET_HT, SINGLE_SOCKET_HT
 
 ALPHA = {"CPUManagerPolicyAlphaOptions": True}
@@ -58,13 +58,13 @@ def held(shared: str, other: str = "") -> CpuState:
     return CpuState(cpus(shared), {"other": {"c": cpus(other)}} if other else {})
 
 
-def admitted(by: StaticPolicy, state: CpuState, manifest: Obj, hints: HintPolicy = HintPolicy()) -> PodCpus:
-    return admit_with_cpus(by, hints, NumaNodes(by.topology.ids("numa")), state, manifest)
+def admitted(by: StaticPolicy, state: CpuState, manifest: Obj, hints: HintPolicy = HintPolicy()) -> Placement:
+    return placed(Policies(NumaNodes(by.topology.ids("numa")), hints, by), Held(state), manifest)
 
 
-def taken(result: PodCpus, name: str = "c", uid: str = "p") -> str:
+def taken(result: Placement, name: str = "c", uid: str = "p") -> str:
     assert result.refusal is None
-    return listed(result.state.exclusive.get(uid, {}).get(name, frozenset()))
+    return listed(result.held.cpus.exclusive.get(uid, {}).get(name, frozenset()))
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_container_of_whole_cpus_has_them_to_itself(
 ) -> None:
     result = admitted(policy(machine), state, pod(container("c", cpu)))
     assert taken(result) == expected
-    assert result.state.shared == state.shared - cpus(expected)
+    assert result.held.cpus.shared == state.shared - cpus(expected)
 
 
 def test_a_pod_that_is_not_guaranteed_has_none() -> None:
@@ -100,7 +100,7 @@ def test_a_node_that_is_full_refuses() -> None:
     result = admitted(policy(SINGLE_SOCKET_HT), held("0-7"), pod(container("a", "4"), container("b", "4")))
     text = "Allocate failed due to not enough cpus available to satisfy request: requested=4, available=3"
     assert result.refusal == Refusal("UnexpectedAdmissionError", f"{text}, which is unexpected")
-    assert result.state == held("0-7")  # the first of them has left nothing behind
+    assert result.held.cpus == held("0-7")  # the first of them has left nothing behind
 
 
 @pytest.mark.parametrize(
@@ -126,8 +126,8 @@ def test_what_init_containers_had_is_used_again_and_sidecars_keep_theirs() -> No
     result = admitted(policy(Shape().topology(8)), held("0-7"), pod(container("c", "4"), init=init))
     of = {name: taken(result, name) for name in ("first", "sidecar", "second", "c")}
     assert of == {"first": "1-2", "sidecar": "1", "second": "2-5", "c": "2-5"}
-    assert listed(result.state.shared) == "0,6-7"
-    assert result.state.without_pod("p") == held("0-7")
+    assert listed(result.held.cpus.shared) == "0,6-7"
+    assert result.held.cpus.without_pod("p") == held("0-7")
 
 
 def test_nobody_runs_on_what_is_strictly_reserved() -> None:
@@ -232,7 +232,7 @@ def test_policies_of_numa_nodes(name: str, cpu: str, is_taken: bool, is_for_pods
     if not is_taken:
         text = "Resources cannot be allocated with Topology locality"
         assert result.refusal == Refusal("TopologyAffinityError", text)
-        assert result.state == state
+        assert result.held.cpus == state
 
 
 def test_containers_of_a_pod_are_together_if_hints_are_for_pods() -> None:
@@ -310,11 +310,11 @@ def test_nothing_is_given_twice_and_all_of_it_comes_back(
         if result.refusal is None:
             there.append(manifest)
         else:
-            assert result.state == state
-        state = result.state
+            assert result.held.cpus == state
+        state = result.held.cpus
         assert by.started(decoded("static", encoded("static", state))) == state
         if result.refusal is None:  # who is asked again, after a restart, finds it so
-            assert admitted(by, state, manifest, HintPolicy(name, is_for_pods)) == replace(result, state=state)
+            assert admitted(by, state, manifest, HintPolicy(name, is_for_pods)) == replace(result, held=Held(state))
         assert by.reserved <= state.shared
     lasting = [state.exclusive.get(each["metadata"]["uid"], {}) for each in there]
     apart = [of[c["name"]] for of, each in zip(lasting, there, strict=True) for c in running(each) if c["name"] in of]

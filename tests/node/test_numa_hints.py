@@ -109,7 +109,7 @@ alternatives = st.lists(st.builds(Hint, masks, st.booleans()), max_size=4).map(t
 
 @given(st.lists(st.dictionaries(st.sampled_from("ab"), st.one_of(st.none(), alternatives), max_size=2), max_size=3))
 def test_no_policy_refuses_nobody_and_the_strict_ones_only_what_is_not_preferred(hints: list[Hints]) -> None:
-    assert HintPolicy(NONE).best(hints, ALL) == (Hint(None, True), True)
+    assert HintPolicy(NONE).best(hints, ALL) == (Hint(None, False), True)
     assert HintPolicy(BEST_EFFORT).best(hints, ALL)[1]
     restricted, single = (HintPolicy(name).best(hints, ALL)[1] for name in (RESTRICTED, SINGLE_NODE))
     assert restricted or not single

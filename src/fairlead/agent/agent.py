@@ -25,7 +25,7 @@ from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.cgroups.probes import least_oom_score_adj
 from fairlead.agent.cgroups.usage import CgroupUsage, usage_of
 from fairlead.agent.claims import claim
-from fairlead.agent.cpus.machine_cpus import numa_nodes_of_machine, topology_of_machine
+from fairlead.agent.cpus.machine_cpus import memory_of_machine, numa_nodes_of_machine, topology_of_machine
 from fairlead.agent.cpus.manager import CpuManager
 from fairlead.agent.csi.drivers import CsiDrivers
 from fairlead.agent.csi.volumes import CsiVolumes
@@ -179,8 +179,9 @@ class NodeAgent:
             self._missing_cgroups(),
             self._memory_used(self._kubepods),
             topology := topology_of_machine(usable),
+            memory_of_machine(nodes := numa_nodes_of_machine(topology), self._machine),
         )
-        self._cpus = CpuManager(root, self._configured, self._plan.cpus, numa_nodes_of_machine(topology))
+        self._cpus = CpuManager(root, self._configured, self._plan, nodes)
         least = least_oom_score_adj()
         keepers = path_of((*kubepods(config.cgroup_root)[:-1], KEEPERS), CgroupDriver.CGROUPFS)
         ground = Ground(root, self._cgroups, keepers, least, config.container_runtime_endpoint)

@@ -26,14 +26,15 @@ from fairlead.agent.runtimes.oci.runtime import OWN_MOUNT
 from fairlead.agent.runtimes.process import user_namespace
 from fairlead.agent.runtimes.process.ending import end_containers
 from fairlead.agent.trees import remove_tree
-from fairlead.node.cpus.state import STATE_FILE
+from fairlead.node.cpus.state import STATE_FILE as CPU_STATE
+from fairlead.node.numa_memory.state import STATE_FILE as MEMORY_STATE
 from fairlead.runtime.loops import run
 
 #: What an agent makes in its folder, images apart.
 _OWN: Final = (
     *("containers", "sandboxes", "state", "pods", "logs", "last-words", "volumes", "static-pods", "pki", "pulls"),
     *("boot-id", OWN_MOUNT, "cri-endpoint", "cgroups.json", DAEMONS, LOCK, "limits.json", "probe"),
-    *(REGISTRY, PLUGINS, STATE, STATE_FILE),
+    *(REGISTRY, PLUGINS, STATE, CPU_STATE, MEMORY_STATE),
 )
 #: How long processes that were killed may take to be gone: ten seconds.
 _MOST_TRIES: Final = 200

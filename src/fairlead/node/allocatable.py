@@ -36,6 +36,14 @@ class Machine(msgspec.Struct, frozen=True):
     shape: Shape = Shape()
 
 
+def numa_memory(machine: Machine) -> Mapping[int, Mapping[str, int]]:
+    """By NUMA node and type, in bytes: each has as much as the others."""
+    sizes = {size: parse(size).units for size in machine.huge_pages}
+    pages = {f"{HUGEPAGES}{_bytes(sizes[size])}": sizes[size] * count for size, count in machine.huge_pages.items()}
+    whole, nodes = {"memory": machine.memory_bytes, **pages}, machine.shape.numa
+    return {node: {name: amount // nodes for name, amount in whole.items()} for node in range(nodes)}
+
+
 def capacity(machine: Machine, config: KubeletConfiguration) -> Amounts:
     """As the node's status shows it."""
     found = {

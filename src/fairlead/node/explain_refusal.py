@@ -8,12 +8,12 @@ from typing import Final
 from fairlead.api.objects import Obj
 from fairlead.api.quantity import Quantity
 from fairlead.node.allocation import PODS, SHORTAGE
-from fairlead.node.cpus.admission import NOT_LOCAL
 from fairlead.node.cpus.policy import NOT_WHOLE_CORES, SMT_ALIGNMENT
 from fairlead.node.cpus.taking import NOT_ENOUGH_CPUS
 from fairlead.node.eviction.messages import NODE_HAD_CONDITION
 from fairlead.node.eviction.signals import MEMORY, MEMORY_PRESSURE, STORAGE, amount
 from fairlead.node.evidence import PRESSURE, LowSignal, Pressure, found_in
+from fairlead.node.placement import NOT_LOCAL
 
 _REMEDIES: Final[Mapping[str, str]] = {
     "NodeAffinity": "a node selector or affinity that the node's labels match, or no spec.nodeName",

@@ -60,7 +60,7 @@ class HintPolicy(msgspec.Struct, frozen=True):
     def best(self, hints: Iterable[Hints], nodes: NumaNodes) -> tuple[Hint, bool]:
         """What to go by, and whether a pod with that is taken."""
         if self.name == NONE:
-            return ANYWHERE, True
+            return Hint(None, False), True
         every = [alternatives for provider in hints for alternatives in _alternatives(provider)]
         if self.name == SINGLE_NODE:
             every = [[hint for hint in each if _is_for_single(hint)] for each in every]

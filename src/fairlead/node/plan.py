@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from fairlead.api.podresources import Amounts
 from fairlead.golang.quoting import go_quote
-from fairlead.node.allocatable import Machine, all_pods, allocatable, capacity, over_reserved, reserved
+from fairlead.node.allocatable import Machine, all_pods, allocatable, capacity, numa_memory, over_reserved, reserved
 from fairlead.node.cgroups.cpu import shares
 from fairlead.node.cgroups.names import CgroupDriver, CgroupName, kubepods, parse_cgroup, path_of, qos_cgroup
 from fairlead.node.cgroups.qos_tree import ClassRequests, QosReservation, qos_values
@@ -31,6 +31,7 @@ from fairlead.node.configuration.feature_gates import MEMORY_QOS, QOS_RESERVED
 from fairlead.node.configuration.load import Configured
 from fairlead.node.cpus.policy import StaticPolicy, cpu_policy
 from fairlead.node.cpus.topology import Topology
+from fairlead.node.numa_memory.policy import StaticMemory, memory_policy
 from fairlead.node.reservations import PID
 from fairlead.node.startup import StartSettings, start_settings
 from fairlead.node.user_ids import shortage_of_ids
@@ -69,6 +70,8 @@ class NodePlan(msgspec.Struct, frozen=True):
     events: tuple[NodeEvent, ...]
     #: Who has CPUs to itself; None: no container has.
     cpus: StaticPolicy | None = None
+    #: For whom memory of NUMA nodes is set aside; None: for nobody.
+    memory: StaticMemory | None = None
     #: Why a daemon's cgroup cannot be had or its limits not be written: the node agent stops with it.
     problem: str = ""
 
@@ -79,10 +82,12 @@ def node_plan(
     missing_cgroups: Collection[str] = (),
     pods_memory_bytes: int = 0,
     topology: Topology | None = None,
+    memory_of_nodes: Mapping[int, Mapping[str, int]] | None = None,
 ) -> NodePlan:
     """`missing_cgroups` are paths that do not exist on the machine; StartupError for what stops a node agent before.
 
-    `pods_memory_bytes`: what pods use already; `topology`: where the CPUs are, if somebody has looked.
+    `pods_memory_bytes`: what pods use already; `topology`, `memory_of_nodes`: where CPUs and memory are,
+    if somebody has looked.
     """
     config = configured.configuration
     started = start_settings(config, machine.cpus)
@@ -97,6 +102,7 @@ def node_plan(
         cpus = cpu_policy(
             config, configured.gates, lambda: topology or machine.shape.topology(machine.cpus), taken.get("cpu")
         )
+        memory = memory_policy(config, memory_of_nodes or numa_memory(machine), taken)
     except ValueError as refused:
         raise StartupError(Stage.START, str(refused)) from None
     cgroups: dict[CgroupName, CgroupValues] = {}
@@ -110,7 +116,7 @@ def node_plan(
     problem = _enforce(configured, started, missing_cgroups, enforced)
     if not problem and config.system_cgroups == "/":
         problem = 'system container cannot be root ("/")'
-    return NodePlan(total, allocatable(total, taken), cgroups, tuple(events), cpus, problem)
+    return NodePlan(total, allocatable(total, taken), cgroups, tuple(events), cpus, memory, problem)
 
 
 def pods_limit_event(root: CgroupName, configured: Configured, limit: int | None, used: int) -> NodeEvent:

@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 from fairlead.api.pods import Pod
 from fairlead.node.admission import Refusal
-from fairlead.node.cpus.admission import admit_with_cpus
 from fairlead.node.cpus.policy import StaticPolicy
 from fairlead.node.cpus.state import CpuState
 from fairlead.node.numa_hints import NumaNodes
+from fairlead.node.placement import Held, Policies, placed
 from fairlead.sim.node_settings import NodeSettings
 from fairlead.sim.pod_manifest import manifest_of
 
@@ -32,9 +32,9 @@ class ExclusiveCpus:
         begun, state = self._states.get(node, (policy, policy.started(CpuState())))
         if begun != policy:
             state = policy.started(CpuState())
-        nodes = NumaNodes(policy.topology.ids("numa"))
-        result = admit_with_cpus(policy, settings.hints, nodes, state, manifest_of(pod))
-        self._states[node] = policy, result.state
+        policies = Policies(NumaNodes(policy.topology.ids("numa")), settings.hints, policy)
+        result = placed(policies, Held(state), manifest_of(pod))
+        self._states[node] = policy, result.held.cpus
         return result.refusal
 
     def release(self, pod: Pod) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from fairlead.api.podresources import HUGEPAGES
+from fairlead.api.quantity import Format, Quantity
+from fairlead.node.allocatable import Machine, numa_memory
 from fairlead.node.configuration.cpu_sets import parse_cpu_set
 from fairlead.node.cpus.topology import Location, Topology
 from fairlead.node.numa_hints import NumaNodes
@@ -30,6 +33,23 @@ def numa_nodes_of_machine(topology: Topology, system: Path = _SYSTEM) -> NumaNod
             stated = (system / f"node/node{node}/distance").read_text().split()
             distances |= {(node, other): int(text) for other, text in zip(order, stated, strict=False)}
     return NumaNodes(ids, distances)
+
+
+def memory_of_machine(nodes: NumaNodes, machine: Machine, system: Path = _SYSTEM) -> Mapping[int, Mapping[str, int]]:
+    """By NUMA node and type, in bytes; a node of a part of a machine with one of them has that part."""
+    if len(nodes.ids) == 1:
+        return dict.fromkeys(nodes.ids, numa_memory(machine)[0])
+    return {node: _memory(system / f"node/node{node}") for node in sorted(nodes.ids)}
+
+
+def _memory(folder: Path) -> Mapping[str, int]:
+    lines = (line.split() for line in (folder / "meminfo").read_text().splitlines())
+    found = {"memory": next(int(words[3]) for words in lines if words[2] == "MemTotal:") << 10}
+    for pages in (folder / "hugepages").glob("hugepages-*kB"):
+        size = int(pages.name.removeprefix("hugepages-").removesuffix("kB")) << 10
+        name = f"{HUGEPAGES}{Quantity.of_units(size, Format.BINARY_SI)}"
+        found[name] = size * int((pages / "nr_hugepages").read_text())
+    return found
 
 
 def _nodes(system: Path) -> dict[int, frozenset[int]]:

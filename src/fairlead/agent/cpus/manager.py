@@ -1,7 +1,7 @@
-"""Who has CPUs to himself on this node, kept in a file; containers are moved when that changes.
+"""Who has CPUs, or memory of NUMA nodes, to himself here, kept in files; containers are moved when that changes.
 
-Its decisions are those of `node/cpus/`. Whoever shares CPUs with a container that gets them leaves them at once, not
-after `cpuManagerReconcilePeriod`: that is how often is looked for what did not work.
+Its decisions are those of `node/placement.py`. Whoever shares CPUs with a container that gets them leaves them at once,
+not after `cpuManagerReconcilePeriod`: that is how often is looked for what did not work.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from msgspec.structs import replace
 
@@ -25,55 +26,93 @@ from fairlead.node.cgroups.containers import ContainerValues
 from fairlead.node.configuration.cpu_sets import listed
 from fairlead.node.configuration.errors import Stage, StartupError
 from fairlead.node.configuration.load import Configured
-from fairlead.node.cpus.admission import admit_with_cpus
-from fairlead.node.cpus.policy import StaticPolicy
-from fairlead.node.cpus.state import STATE_FILE, CpuState, decoded, encoded
+from fairlead.node.cpus import state as cpu_state
+from fairlead.node.cpus.state import STATE_FILE as CPU_STATE
+from fairlead.node.cpus.state import CpuState
 from fairlead.node.numa_hints import NONE, NumaNodes, hint_policy
+from fairlead.node.numa_memory import state as memory_state
+from fairlead.node.numa_memory.policy import numa_nodes_of
+from fairlead.node.numa_memory.state import STATE_FILE as MEMORY_STATE
+from fairlead.node.placement import Held, Policies, placed
+from fairlead.node.plan import NodePlan
 from fairlead.runtime.clock import monotonic
 from fairlead.runtime.metrics import Family
 
 #: A flag may say that no time at all is to pass between two looks.
 _SHORTEST_SECONDS: Final = 1.0
 
+T = TypeVar("T")
+
 log = logging.getLogger(__name__)
 
 
-class CpuManager:
-    """`policy` None: no container has CPUs to itself. StartupError for settings that cannot be."""
+class _File:
+    """One that a kubelet has of that name, too; `what` it is of, in its words."""
 
-    def __init__(self, root: Path, configured: Configured, policy: StaticPolicy | None, nodes: NumaNodes) -> None:
-        config = configured.configuration
-        self._policy, self._name = policy, config.cpu_manager_policy
-        self._file, self._nodes = root / STATE_FILE, nodes
+    def __init__(self, path: Path, what: str) -> None:
+        self._path, self._what, self._kept = path, what, b""
+
+    def read(self, decode: Callable[[bytes], T], otherwise: T) -> T:
+        if not self._path.exists():
+            return otherwise
+        self._kept = self._path.read_bytes()
         try:
-            self._hints = hint_policy(config, len(nodes.ids))
+            return decode(self._kept)
+        except ValueError as problem:
+            advice = f"please drain this node and delete the {self._what} manager checkpoint file"
+            where = f"{go_quote(str(self._path))} before restarting Kubelet"
+            raise ValueError(f"could not restore state from checkpoint: {problem}, {advice} {where}") from None
+
+    def write(self, text: bytes) -> None:
+        if text == self._kept:
+            return
+        scratch = self._path.with_name(f"{self._path.name}.new")
+        try:
+            with scratch.open("wb") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())  # an agent does not start with half of it
+            scratch.replace(self._path)
+        except OSError as problem:  # as a kubelet does: pods go on
+            log.warning("who has what to himself cannot be written to %s: %s", self._path, problem)
+        else:
+            self._kept = text
+
+
+class CpuManager:
+    """`plan` is the node's own; StartupError for settings that cannot be."""
+
+    def __init__(self, root: Path, configured: Configured, plan: NodePlan, nodes: NumaNodes) -> None:
+        self._config = config = configured.configuration
+        try:
+            hints = hint_policy(config, len(nodes.ids))
         except ValueError as problem:
             raise StartupError(Stage.START, str(problem)) from None
+        self._policies = Policies(nodes, hints, plan.cpus, plan.memory)
+        self._cpu_file, self._memory_file = _File(root / CPU_STATE, "CPU"), _File(root / MEMORY_STATE, "memory")
         self._period = max(config.cpu_manager_reconcile_period, _SHORTEST_SECONDS)
-        self._state, self._metrics = CpuState(), CpuMetrics()
+        self._held, self._metrics = Held(), CpuMetrics()
         self._changed, self._writing = asyncio.Event(), asyncio.Lock()
-        self._kept: CpuState | None = None  # what is in the file
+        self._written: Held | None = None
         self._runs_on: dict[str, str] = {}  # by id of the container: what it was given last
         self._unmoved: set[str] = set()  # ids of those of which was said that they cannot be moved
 
     def restore(self) -> None:
         """Go on with what was kept; StartupError if that cannot be."""
+        cpus, memory, config = self._policies.cpus, self._policies.memory, self._config
         try:
-            if self._file.exists():
-                self._kept = self._state = decoded(self._name, self._file.read_bytes())
+            state = self._cpu_file.read(partial(cpu_state.decoded, config.cpu_manager_policy), CpuState())
+            state = cpus.started(state) if cpus is not None else state
         except ValueError as problem:
-            advice = (
-                "please drain this node and delete the CPU manager checkpoint file "
-                f"{go_quote(str(self._file))} before restarting Kubelet"
-            )
-            raise _cannot_start(f"could not restore state from checkpoint: {problem}, {advice}") from None
-        if self._policy is not None:
-            try:
-                self._state = self._policy.started(self._state)
-            except ValueError as problem:
-                raise _cannot_start(str(problem)) from None
-        if self._state is not self._kept:
-            self._write()
+            raise StartupError(Stage.START, f"start cpu manager error: {problem}") from None
+        try:
+            decode = partial(memory_state.decoded, config.memory_manager_policy)
+            nodes, assigned = self._memory_file.read(decode, memory_state.NOTHING)
+            assigned = memory.started(nodes, assigned) if memory is not None else assigned
+        except ValueError as problem:
+            raise StartupError(Stage.START, f"start memory manager error: {problem}") from None
+        self._held = Held(state, assigned)
+        self._write()
         self._count()
 
     @property
@@ -87,42 +126,47 @@ class CpuManager:
         """Give the containers of a pod what they are to have to themselves; why it cannot have that. `keep` it."""
         began = monotonic()
         self._take_back(is_active)
-        result = admit_with_cpus(self._policy, self._hints, self._nodes, self._state, manifest)
-        self._become(result.state)
-        self._metrics.admitted(result, monotonic() - began, is_placing=self._hints.name != NONE)
+        result = placed(self._policies, self._held, manifest)
+        self._become(result.held)
+        self._metrics.admitted(result, monotonic() - began, is_placing=self._policies.hints.name != NONE)
         return result.refusal
 
     def release(self, uid: str) -> None:
         """The pod has ended: what it had is everybody's again."""
-        if uid in self._state.exclusive:
-            self._become(self._state.without_pod(uid))
+        if uid in self._held.cpus.exclusive or uid in self._held.memory:
+            self._become(self._held.without_pod(uid))
 
     async def keep(self) -> None:
         """What is written down is the state: no container starts before."""
         async with self._writing:
-            if self._state is not self._kept:
+            if self._held is not self._written:
                 await asyncio.to_thread(self._write)
 
     def placed(self, uid: str, values: Mapping[str, ContainerValues]) -> Mapping[str, ContainerValues]:
         """What the containers of a pod are to get, with the CPUs on which they run."""
-        return {name: replace(each, cpuset_cpus=self._cpus(uid, name)) for name, each in values.items()}
+        return {
+            name: replace(each, cpuset_cpus=self._cpus(uid, name), cpuset_mems=self._memory_nodes(uid, name))
+            for name, each in values.items()
+        }
 
     # -- containers
 
     async def run(self, runtime: Runtime, is_active: Callable[[str], bool]) -> None:
         """Until cancelled: take back what is left of pods that are not there any more, and keep all on their CPUs."""
-        while self._policy is not None:
+        while self._policies.cpus is not None or self._policies.memory is not None:
             self._changed.clear()
             self._take_back(is_active)
             await self.keep()
-            await self._move_all(runtime)
+            if self._policies.cpus is not None:
+                await self._move_all(runtime)
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._period):
                     await self._changed.wait()
 
     def _take_back(self, is_active: Callable[[str], bool]) -> None:
-        for uid in [uid for uid in self._state.exclusive if not is_active(uid)]:
-            self.release(uid)
+        for uid in {*self._held.cpus.exclusive, *self._held.memory}:
+            if not is_active(uid):
+                self.release(uid)
 
     async def _move_all(self, runtime: Runtime) -> None:
         running = [each for each in runtime.containers() if each.state is State.RUNNING]
@@ -144,33 +188,27 @@ class CpuManager:
                 self._unmoved.discard(container.id)
 
     def _cpus(self, uid: str, container: str) -> str:
-        return listed(self._state.exclusive.get(uid, {}).get(container, self._state.shared))
+        state = self._held.cpus
+        return listed(state.exclusive.get(uid, {}).get(container, state.shared))
 
-    def _become(self, state: CpuState) -> None:
-        if state != self._state:
-            self._state = state
+    def _memory_nodes(self, uid: str, container: str) -> str:
+        return listed(numa_nodes_of(self._held.memory, uid, container))
+
+    def _become(self, held: Held) -> None:
+        if held != self._held:
+            self._held = held
             self._count()
             self._changed.set()
 
     def _count(self) -> None:
-        if self._policy is not None:
-            own = self._policy.topology.within("numa", self._state.all_exclusive)
-            counts = {node: len(own.get(node, ())) for node in self._nodes.ids}
-            self._metrics.holds(len(self._policy.available(self._state)), counts)
+        if (policy := self._policies.cpus) is not None:
+            own = policy.topology.within("numa", self._held.cpus.all_exclusive)
+            counts = {node: len(own.get(node, ())) for node in self._policies.nodes.ids}
+            self._metrics.holds(len(policy.available(self._held.cpus)), counts)
 
     def _write(self) -> None:
-        state, scratch = self._state, self._file.with_name(f"{STATE_FILE}.new")
-        try:
-            with scratch.open("wb") as file:
-                file.write(encoded(self._name, state))
-                file.flush()
-                os.fsync(file.fileno())  # an agent does not start with half of it
-            scratch.replace(self._file)
-        except OSError as problem:  # as a kubelet does: pods go on
-            log.warning("who has which CPUs cannot be written to %s: %s", self._file, problem)
-        else:
-            self._kept = state
-
-
-def _cannot_start(problem: str) -> StartupError:
-    return StartupError(Stage.START, f"start cpu manager error: {problem}")
+        held, memory, config = self._held, self._policies.memory, self._config
+        nodes = memory.nodes(held.memory) if memory is not None else {}
+        self._cpu_file.write(cpu_state.encoded(config.cpu_manager_policy, held.cpus))
+        self._memory_file.write(memory_state.encoded(config.memory_manager_policy, nodes, held.memory))
+        self._written = held

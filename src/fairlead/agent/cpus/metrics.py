@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from fairlead.node.cpus.admission import PodCpus
+from fairlead.node.placement import Placement
 from fairlead.runtime.metrics import Counter, Family, Gauge, Histogram, exponential
 
 _BOUNDS: Final = exponential(0.05, 2, 15)
@@ -31,6 +31,12 @@ class CpuMetrics:
             "[ALPHA] How many CPUs of each NUMA node are containers' own.",
             "numa_node",
         )
+        self._memory_requests = Counter(
+            "kubelet_memory_manager_pinning_requests_total", "[ALPHA] Containers that asked for memory of their own."
+        )
+        self._memory_errors = Counter(
+            "kubelet_memory_manager_pinning_errors_total", "[ALPHA] Containers that could not have memory of their own."
+        )
         self._admissions = Counter(
             "kubelet_topology_manager_admission_requests_total", "[ALPHA] Pods that had to be placed on NUMA nodes."
         )
@@ -46,7 +52,8 @@ class CpuMetrics:
     @property
     def families(self) -> Iterable[Family]:
         of_cpus = (self._requests, self._errors, self._shared, self._exclusive, self._of_nodes)
-        return *of_cpus, self._admissions, self._refusals, self._durations
+        of_memory = (self._memory_requests, self._memory_errors)
+        return *of_cpus, *of_memory, self._admissions, self._refusals, self._durations
 
     def holds(self, shared: int, exclusive: Mapping[int, int]) -> None:
         """So many CPUs are nobody's own, and so many of each NUMA node are."""
@@ -55,11 +62,12 @@ class CpuMetrics:
         for node, count in exclusive.items():
             self._of_nodes.set(count, (str(node),))
 
-    def admitted(self, result: PodCpus, seconds: float, *, is_placing: bool) -> None:
+    def admitted(self, result: Placement, seconds: float, *, is_placing: bool) -> None:
         """A pod was, or was not; `is_placing`: by a policy that looks at NUMA nodes."""
         self._admissions.add()
         self._durations.observe(seconds * 1000)
-        self._requests.add(amount=result.requests)
-        if result.refusal is not None:
-            self._errors.add(amount=not result.is_misplaced)
-            self._refusals.add(amount=is_placing)
+        self._requests.add(amount=result.requests["cpu"])
+        self._memory_requests.add(amount=result.requests["memory"])
+        self._errors.add(amount=result.missing == "cpu")
+        self._memory_errors.add(amount=result.missing == "memory")
+        self._refusals.add(amount=is_placing and result.refusal is not None)

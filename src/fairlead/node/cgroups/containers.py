@@ -53,6 +53,8 @@ class ContainerValues(msgspec.Struct, frozen=True, kw_only=True):
     memory_swap_limit: int = 0
     #: On which CPUs it runs: `0-3,8`; empty: on all.
     cpuset_cpus: str = ""
+    #: From which NUMA nodes it has memory, likewise.
+    cpuset_mems: str = ""
     unified: Mapping[str, str] = msgspec.field(default_factory=dict)
 
     @property

@@ -12,6 +12,7 @@ import msgspec
 
 from fairlead.golang.json_errors import json_error
 from fairlead.golang.quoting import go_quote
+from fairlead.node.checksums import fnv1a
 from fairlead.node.configuration.cpu_sets import listed, parse_cpu_set
 from fairlead.node.cpus.topology import CpuIds
 
@@ -92,17 +93,14 @@ def _of_pod(uid: str, containers: Mapping[str, str]) -> Mapping[str, CpuIds]:
 
 
 def _checksum(kept: _Kept) -> int:
-    """FNV-1a of the structure as a kubelet prints it for that."""
+    """Of the structure as a kubelet prints it for that."""
     pods = " ".join(f"{uid}:{_printed(containers)}" for uid, containers in sorted(kept.entries.items()))
     printed = (
         f"(*state.CPUManagerCheckpoint){{PolicyName:(string){kept.policy_name} "
         f"DefaultCPUSet:(string){kept.default_cpu_set} "
         f"Entries:(map[string]map[string]string)map[{pods}] Checksum:(checksum.Checksum)0}}"
     )
-    found = 0x811C9DC5
-    for byte in printed.encode():
-        found = ((found ^ byte) * 0x01000193) & 0xFFFFFFFF
-    return found
+    return fnv1a(printed)
 
 
 def _printed(containers: Mapping[str, str]) -> str:

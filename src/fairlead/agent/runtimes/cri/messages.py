@@ -255,6 +255,7 @@ class LinuxContainerResources(Message, frozen=True):
     memory_limit_in_bytes: Annotated[int, 4] = 0
     oom_score_adj: Annotated[int, 5] = 0
     cpuset_cpus: Annotated[str, 6] = ""
+    cpuset_mems: Annotated[str, 7] = ""
     unified: Annotated[dict[str, str], 9] = {}
     memory_swap_limit_in_bytes: Annotated[int, 10] = 0
 

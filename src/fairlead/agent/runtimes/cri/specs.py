@@ -160,6 +160,7 @@ def resources(values: ContainerValues, least_oom_score_adj: int) -> cri.LinuxCon
         memory_limit_in_bytes=values.memory_limit,
         oom_score_adj=max(values.oom_score_adj, least_oom_score_adj),
         cpuset_cpus=values.cpuset_cpus,
+        cpuset_mems=values.cpuset_mems,
         unified=dict(values.unified),
         memory_swap_limit_in_bytes=values.memory_swap_limit,
     )

@@ -121,6 +121,7 @@ def resources_of(values: ContainerValues, *, has_devices: bool = False) -> Obj:
         "quota": values.cpu_quota,
         "period": values.cpu_period,
         "cpus": values.cpuset_cpus,
+        "mems": values.cpuset_mems,
     }
     memory = {"limit": values.memory_limit, "swap": values.memory_swap_limit}
     found: Obj = {

@@ -1,0 +1,102 @@
+"""Whether a pod can have what its containers are to have to themselves (CPUs, memory), where its node would have it.
+
+Sources: pkg/kubelet/cm/topologymanager (scope_container.go, scope_pod.go, scope_none.go), pkg/kubelet/cm/admission.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+
+from fairlead.api.objects import Obj
+from fairlead.node.admission import UNEXPECTED, Refusal
+from fairlead.node.cpus.exclusive import containers_of, exclusive_cpus
+from fairlead.node.cpus.policy import SMT_ALIGNMENT, NotAligned, StaticPolicy
+from fairlead.node.cpus.state import CpuState
+from fairlead.node.cpus.taking import NotEnoughCpus
+from fairlead.node.numa_hints import Hint, HintPolicy, NumaNodes
+from fairlead.node.numa_memory.policy import NoMemory, StaticMemory, memory_of
+from fairlead.node.numa_memory.state import Assigned
+
+NOT_LOCAL: Final = "TopologyAffinityError"
+_NOT_LOCAL: Final = Refusal(NOT_LOCAL, "Resources cannot be allocated with Topology locality")
+_CPU: Final = "cpu"
+_MEMORY: Final = "memory"
+
+
+class Policies(msgspec.Struct, frozen=True):
+    """What a node sets aside, and where that has to be; None: nothing of it."""
+
+    nodes: NumaNodes
+    hints: HintPolicy = HintPolicy()
+    cpus: StaticPolicy | None = None
+    memory: StaticMemory | None = None
+
+
+class Held(NamedTuple):
+    """By whom it is held."""
+
+    cpus: CpuState = CpuState()
+    memory: Assigned = {}
+
+    def without_pod(self, uid: str) -> Held:
+        memory = {each: of for each, of in self.memory.items() if each != uid}
+        return Held(self.cpus.without_pod(uid), memory if uid in self.memory else self.memory)
+
+
+class Placement(msgspec.Struct, frozen=True):
+    """What came of it. What is held is as before where the pod is refused."""
+
+    held: Held
+    refusal: Refusal | None = None
+    #: How many containers asked for what of their own: `cpu`, `memory`; and of what there was too little.
+    requests: Mapping[str, int] = {}
+    missing: str = ""
+
+
+def placed(policies: Policies, held: Held, pod: Obj) -> Placement:
+    after, requests = held, {_CPU: 0, _MEMORY: 0}
+    for_pod = _best_for_pod(policies, held, pod) if policies.hints.is_for_pods else None
+    for container in containers_of(pod["spec"]):
+        hint, is_taken = for_pod or _best(policies, after, pod, container)
+        if not is_taken:
+            return Placement(held, _NOT_LOCAL, requests)
+        try:
+            if policies.cpus is not None:
+                requests[_CPU] += exclusive_cpus(pod["spec"], container) > 0
+                after = after._replace(cpus=policies.cpus.allocated(after.cpus, pod, container, hint.nodes))
+        except NotAligned as problem:
+            return Placement(held, Refusal(SMT_ALIGNMENT, str(problem)), requests, _CPU)
+        except NotEnoughCpus as problem:
+            return Placement(held, _unexpected(problem), requests, _CPU)
+        try:
+            if policies.memory is not None:
+                requests[_MEMORY] += bool(memory_of(pod, container))
+                after = after._replace(memory=policies.memory.allocated(after.memory, pod, container, hint))
+        except NoMemory as problem:
+            return Placement(held, _unexpected(problem), requests, _MEMORY)
+    return Placement(after, None, requests)
+
+
+def _best(policies: Policies, held: Held, pod: Obj, container: Obj) -> tuple[Hint, bool]:
+    hints = []
+    if policies.cpus is not None:
+        hints.append(policies.cpus.hints(held.cpus, pod, container))
+    if policies.memory is not None:
+        hints.append(policies.memory.hints(held.memory, pod, container))
+    return policies.hints.best(hints, policies.nodes)
+
+
+def _best_for_pod(policies: Policies, held: Held, pod: Obj) -> tuple[Hint, bool]:
+    hints = []
+    if policies.cpus is not None:
+        hints.append(policies.cpus.pod_hints(held.cpus, pod))
+    if policies.memory is not None:
+        hints.append(policies.memory.pod_hints(held.memory, pod))
+    return policies.hints.best(hints, policies.nodes)
+
+
+def _unexpected(problem: Exception) -> Refusal:
+    return Refusal(UNEXPECTED, f"Allocate failed due to {problem}, which is unexpected")
