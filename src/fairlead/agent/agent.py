@@ -25,8 +25,6 @@ from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.cgroups.probes import least_oom_score_adj
 from fairlead.agent.cgroups.usage import CgroupUsage, usage_of
 from fairlead.agent.claims import claim
-from fairlead.agent.cpus.machine_cpus import memory_of_machine, numa_nodes_of_machine, topology_of_machine
-from fairlead.agent.cpus.manager import CpuManager
 from fairlead.agent.csi.drivers import CsiDrivers
 from fairlead.agent.csi.volumes import CsiVolumes
 from fairlead.agent.devices.claims import ClaimManager
@@ -69,6 +67,8 @@ from fairlead.agent.static_pods.manifests import Normalise
 from fairlead.agent.static_pods.mirrors import Mirrors
 from fairlead.agent.static_pods.static_pods import FOLDER, StaticPods
 from fairlead.agent.system_oom import watch_system_oom
+from fairlead.agent.topology.machine_topology import memory_of_machine, numa_nodes_of_machine, topology_of_machine
+from fairlead.agent.topology.manager import TopologyManager
 from fairlead.agent.volumes.claimed import Claims
 from fairlead.api.builtin import NODES, PODS, SERVICES
 from fairlead.api.nodes import Node
@@ -181,7 +181,7 @@ class NodeAgent:
             topology := topology_of_machine(usable),
             memory_of_machine(nodes := numa_nodes_of_machine(topology), self._machine),
         )
-        self._cpus = CpuManager(root, self._configured, self._plan, nodes)
+        self._topology = TopologyManager(root, self._configured, self._plan, nodes)
         least = least_oom_score_adj()
         keepers = path_of((*kubepods(config.cgroup_root)[:-1], KEEPERS), CgroupDriver.CGROUPFS)
         ground = Ground(root, self._cgroups, keepers, least, config.container_runtime_endpoint)
@@ -212,7 +212,7 @@ class NodeAgent:
     async def run(self) -> None:
         """Be this node until cancelled."""
         claim(self._root, self._cgroups, [self._keepers, self._kubepods])
-        self._cpus.restore()
+        self._topology.restore()
         await asyncio.to_thread(self._enforce)
         config = self._configured.configuration
         nodes = Informer(self._api, NODES, Node, fields=f"metadata.name={self._identity.name}")
@@ -409,7 +409,7 @@ class NodeAgent:
             sources=Sources(self._api),
             claims=Claims(self._api, self._identity.name, csi),
             devices=ClaimManager(self._root, self._api, self._drivers),
-            cpus=self._cpus,
+            topology=self._topology,
             services=lambda: with_api_server_at(services, self._api_server) if self._api_server else services,
             users=UserRanges(self._root / POD_FOLDERS, config.max_pods, ids_per_pod(config)),
             events=PodEvents(self._recorder, config.event_record_qps, config.event_burst),

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Final
 
 from fairlead.agent.cgroups.machine import Cgroups
-from fairlead.agent.cpus.manager import CpuManager
 from fairlead.agent.devices.claims import ClaimManager
 from fairlead.agent.images_seam import Images
 from fairlead.agent.network.settings import DEFAULT_DOMAIN
@@ -19,6 +18,7 @@ from fairlead.agent.pods.pulls import Pulls
 from fairlead.agent.pods.sources import Sources
 from fairlead.agent.pods.user_ranges import UserRanges
 from fairlead.agent.runtimes.base import Runtime
+from fairlead.agent.topology.manager import TopologyManager
 from fairlead.agent.volumes.claimed import Claims
 from fairlead.api.objects import Obj
 from fairlead.api.podresources import Amounts
@@ -49,7 +49,7 @@ class Place:
     sources: Sources
     claims: Claims
     devices: ClaimManager
-    cpus: CpuManager
+    topology: TopologyManager
     #: Those of the cluster.
     services: Callable[[], Iterable[Service]]
     events: PodEvents
@@ -98,4 +98,4 @@ class Place:
         return files(pod_values(manifest["spec"], self.settings), self.configured.cgroup_version)
 
     def container_values(self, manifest: Obj) -> Mapping[str, ContainerValues]:
-        return self.cpus.placed(manifest["metadata"]["uid"], container_values(manifest, self.settings, self.host))
+        return self.topology.placed(manifest["metadata"]["uid"], container_values(manifest, self.settings, self.host))

@@ -91,7 +91,12 @@ class RealPodStreams:
         return self._evictions
 
     def metrics(self) -> Iterable[Family]:
-        return *self._place.metrics.families, *self._place.devices.families, *self._place.cpus.families, self._desired()
+        return (
+            *self._place.metrics.families,
+            *self._place.devices.families,
+            *self._place.topology.families,
+            self._desired(),
+        )
 
     def _desired(self) -> Family:
         counts = Counter(str(self._worker.is_static(real)).lower() for real in self._worker.real_pods)

@@ -96,7 +96,7 @@ class PodWorker:
             for _ in range(WORKERS):
                 group.create_task(work_off(self._queue, "pod", self._sync), name="pod worker")
             group.create_task(self._refresh(), name="volumes")
-            group.create_task(self._place.cpus.run(self._place.runtime, self._has_cpus), name="CPUs")
+            group.create_task(self._place.topology.run(self._place.runtime, self._has_own), name="topology")
 
     async def close(self) -> None:
         """Stop looking after pods; they run on."""
@@ -160,8 +160,8 @@ class PodWorker:
             group.create_task(self._remnants.sweep(), name="remnants")
             group.create_task(self._place.devices.run(self._is_active), name="claims of devices")
 
-    def _has_cpus(self, uid: str) -> bool:
-        """Whether the pod may have any to itself still; before all are known, whoever had some may have them."""
+    def _has_own(self, uid: str) -> bool:
+        """Whether the pod may have CPUs and memory of its own still; before all are known, whoever had some may."""
         left = (pod.metadata.uid for pod in self._pods if not pod.is_finished)
         return not self._is_complete or uid in self._admitted or uid in left
 
@@ -254,13 +254,13 @@ class PodWorker:
             self.admitted,
             self._pressures(),
             allowed_sysctls,
-            unplaced=self._place.cpus.allocate(real.sized, self._has_cpus),
+            unplaced=self._place.topology.allocate(real.sized, self._has_own),
             has_root=self._place.runtime.has_users,
             has_apparmor=self._place.has_apparmor,
             has_selinux=self._place.has_selinux,
         )
         if admission.refusal is not None or admission.preempted:
-            self._place.cpus.release(uid)
+            self._place.topology.release(uid)
         if (refusal := admission.refusal) is not None:
             self._place.events.tell(pod, [Note(WARNING, refusal.reason, refusal.message)])
             self._place.metrics.refused(refusal.reason)
@@ -272,7 +272,7 @@ class PodWorker:
             return True
         self._admitted.add(uid)
         self._changed()
-        await self._place.cpus.keep()
+        await self._place.topology.keep()
         return False
 
     def _resize(self, uid: str, moment: float) -> bool:
@@ -348,7 +348,7 @@ class PodWorker:
             await asyncio.to_thread(remove_logs, self._place, uid)
 
     def _release(self, uid: str) -> None:
-        self._place.cpus.release(uid)
+        self._place.topology.release(uid)
         if uid in self._admitted:
             self._admitted.discard(uid)
             self._changed()

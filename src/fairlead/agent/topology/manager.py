@@ -17,8 +17,8 @@ from typing import Final, TypeVar
 
 from msgspec.structs import replace
 
-from fairlead.agent.cpus.metrics import CpuMetrics
 from fairlead.agent.runtimes.base import Runtime, RuntimeFailure, State
+from fairlead.agent.topology.metrics import TopologyMetrics
 from fairlead.api.objects import Obj
 from fairlead.golang.quoting import go_quote
 from fairlead.node.admission import Refusal
@@ -79,7 +79,7 @@ class _File:
             self._kept = text
 
 
-class CpuManager:
+class TopologyManager:
     """`plan` is the node's own; StartupError for settings that cannot be."""
 
     def __init__(self, root: Path, configured: Configured, plan: NodePlan, nodes: NumaNodes) -> None:
@@ -91,7 +91,7 @@ class CpuManager:
         self._policies = Policies(nodes, hints, plan.cpus, plan.memory)
         self._cpu_file, self._memory_file = _File(root / CPU_STATE, "CPU"), _File(root / MEMORY_STATE, "memory")
         self._period = max(config.cpu_manager_reconcile_period, _SHORTEST_SECONDS)
-        self._held, self._metrics = Held(), CpuMetrics()
+        self._held, self._metrics = Held(), TopologyMetrics()
         self._changed, self._writing = asyncio.Event(), asyncio.Lock()
         self._written: Held | None = None
         self._runs_on: dict[str, str] = {}  # by id of the container: what it was given last
@@ -143,7 +143,7 @@ class CpuManager:
                 await asyncio.to_thread(self._write)
 
     def placed(self, uid: str, values: Mapping[str, ContainerValues]) -> Mapping[str, ContainerValues]:
-        """What the containers of a pod are to get, with the CPUs on which they run."""
+        """What the containers of a pod are to get, with where they run and have their memory."""
         return {
             name: replace(each, cpuset_cpus=self._cpus(uid, name), cpuset_mems=self._memory_nodes(uid, name))
             for name, each in values.items()

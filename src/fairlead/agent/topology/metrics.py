@@ -11,7 +11,7 @@ from fairlead.runtime.metrics import Counter, Family, Gauge, Histogram, exponent
 _BOUNDS: Final = exponential(0.05, 2, 15)
 
 
-class CpuMetrics:
+class TopologyMetrics:
     def __init__(self) -> None:
         self._requests = Counter(
             "kubelet_cpu_manager_pinning_requests_total", "[ALPHA] Containers that asked for CPUs of their own."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fairlead.agent.cpus.machine_cpus import memory_of_machine, numa_nodes_of_machine, topology_of_machine
+from fairlead.agent.topology.machine_topology import memory_of_machine, numa_nodes_of_machine, topology_of_machine
 from fairlead.node.allocatable import Machine
 from fairlead.node.cpus.topology import Location
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.agent.cpus.manager import CpuManager
+from fairlead.agent.topology.manager import TopologyManager
 from fairlead.api.objects import Obj
 from fairlead.node.allocatable import Machine
 from fairlead.node.configuration.errors import StartupError
@@ -19,10 +19,10 @@ from tests.agent.machine import in_loop
 MACHINE = Machine(cpus=4, memory_bytes=1 << 33, ephemeral_storage_bytes=1 << 36, max_pid=32768)
 
 
-def manager(root: Path, **document: object) -> CpuManager:
+def manager(root: Path, **document: object) -> TopologyManager:
     stated = {"cpuManagerPolicy": "static", "kubeReserved": {"cpu": "1"}, **document}
     configured = configure(stated)
-    found = CpuManager(root, configured, node_plan(configured, MACHINE), NumaNodes(frozenset({0})))
+    found = TopologyManager(root, configured, node_plan(configured, MACHINE), NumaNodes(frozenset({0})))
     found.restore()
     return found
 
@@ -38,7 +38,7 @@ def kept(root: Path) -> Obj:
     return found
 
 
-def counted(of: CpuManager) -> dict[str, float]:
+def counted(of: TopologyManager) -> dict[str, float]:
     series = ((family.name, reading) for family in of.families for _, reading in family.read())
     return {name: reading for name, reading in series if isinstance(reading, int | float)}
 
