@@ -25,10 +25,10 @@ from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.cgroups.probes import least_oom_score_adj
 from fairlead.agent.cgroups.usage import CgroupUsage, usage_of
 from fairlead.agent.claims import claim
-from fairlead.agent.csi.drivers import CsiDrivers
+from fairlead.agent.csi.drivers import CSI, CsiDrivers
 from fairlead.agent.csi.volumes import CsiVolumes
 from fairlead.agent.devices.claims import ClaimManager
-from fairlead.agent.devices.drivers import DeviceDrivers
+from fairlead.agent.devices.drivers import DRA, DeviceDrivers
 from fairlead.agent.eviction import Evictions
 from fairlead.agent.health_port import serve_health
 from fairlead.agent.image_collector import ImageCollector
@@ -183,7 +183,7 @@ class NodeAgent:
         self._provisioner = LocalPathProvisioner(storage, identity.name, identity.hostname, root) if storage else None
         self._network, self._root = networking(config), root
         self._drivers, self._csi_drivers = DeviceDrivers(api, identity.name), CsiDrivers(api, identity.name)
-        self._sockets = PluginSockets(root, self._drivers, self._csi_drivers)
+        self._sockets = PluginSockets(root, {DRA: self._drivers, CSI: self._csi_drivers})
         self._network_failure = self._adopting_failure = ""
         self._least_oom_score_adj = least
         self._keepers = keepers
