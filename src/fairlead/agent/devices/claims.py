@@ -47,6 +47,7 @@ class PreparedDevice(msgspec.Struct, frozen=True):
     cdi: tuple[str, ...]
     pool: str = ""
     name: str = ""
+    share: str = ""
 
     def is_for(self, request: str) -> bool:
         """`""` stands for all requests; a device that names none is for all of them, too."""
@@ -209,16 +210,31 @@ class ClaimManager:
 
     def cdi_devices(self, pod: Pod, manifest: Obj, container: Obj) -> list[str]:
         """What the runtime is to add to a container, as CDI names it."""
-        asked: dict[str, list[str]] = defaultdict(list)  # by the name in the pod: requests, "" for all of them
+        wanted = self._wanted(pod, manifest, container)
+        found = [device for name, request in wanted for device in self._devices(pod.metadata.namespace, name, request)]
+        return list(dict.fromkeys(found))
+
+    def claimed(
+        self, pod: Pod, manifest: Obj, container: Obj
+    ) -> Mapping[tuple[str, str], Mapping[str, Sequence[PreparedDevice]]]:
+        """All that is prepared of the claims of a container, by namespace and name of the claim, and by driver."""
+        try:
+            wanted = self._wanted(pod, manifest, container)
+        except NotMadeYet:
+            return {}
+        found = {name: self._held.get(f"{pod.metadata.namespace}/{name}") for name, _ in wanted}
+        return {(held.namespace, held.name): held.devices for held in found.values() if held is not None}
+
+    def _wanted(self, pod: Pod, manifest: Obj, container: Obj) -> list[tuple[str, str]]:
+        """Claims, and of each a request, or nothing for all of them. NotMadeYet."""
+        asked: dict[str, list[str]] = defaultdict(list)  # by the name in the pod
         for claim in (container.get("resources") or {}).get("claims") or ():
             asked[claim["name"]].append(claim.get("request") or "")
         names, wanted = PodClaimNames(pod), list[tuple[str, str]]()
         for entry in pod_claims(pod) if asked else ():
             if entry.name in asked and (name := names.of(entry)):
                 wanted += [(name, request) for request in asked[entry.name]]
-        wanted += _extended(manifest, container)
-        found = [device for name, request in wanted for device in self._devices(pod.metadata.namespace, name, request)]
-        return list(dict.fromkeys(found))
+        return [*wanted, *_extended(manifest, container)]
 
     def subscribe_health(self, changed: Callable[[str], None]) -> None:
         """Call that with the uid of each pod that has a device whose health has changed."""
@@ -287,7 +303,7 @@ def _drivers(claim: ResourceClaim) -> list[str]:
 
 def _prepared(device: Device) -> PreparedDevice:
     requests, cdi = tuple(device.request_names), tuple(device.cdi_device_ids)
-    return PreparedDevice(requests, cdi, device.pool_name, device.device_name)
+    return PreparedDevice(requests, cdi, device.pool_name, device.device_name, device.share_id or "")
 
 
 def _extended(manifest: Obj, container: Obj) -> Iterable[tuple[str, str]]:

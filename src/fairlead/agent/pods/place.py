@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from fairlead.agent.cgroups.machine import Cgroups
+from fairlead.agent.device_plugins.manager import DevicePlugins
 from fairlead.agent.devices.claims import ClaimManager
 from fairlead.agent.images_seam import Images
 from fairlead.agent.network.settings import DEFAULT_DOMAIN
@@ -48,6 +49,7 @@ class Place:
     sources: Sources
     claims: Claims
     devices: ClaimManager
+    device_plugins: DevicePlugins
     #: Those of the cluster.
     services: Callable[[], Iterable[Service]]
     events: PodEvents

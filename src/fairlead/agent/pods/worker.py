@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Sequence, Set
 from typing import Final
 
-from fairlead.agent.pods.admission import admission_of
+from fairlead.agent.pods.admission import admission_of, is_admitted
 from fairlead.agent.pods.node_pods import NodePods
 from fairlead.agent.pods.observed import ObservedRuntime
 from fairlead.agent.pods.place import Place
@@ -89,6 +89,7 @@ class PodWorker:
         self._place.runtime.subscribe(self._container_ended)
         self._place.runtime.subscribe_lost(self._sandbox_lost)
         self._place.devices.subscribe_health(self._device_told_of)
+        self._place.device_plugins.subscribe_health(self._device_told_of)
         self._pods.subscribe_static(self._pod_event)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._take_from_api(), name="pods of the API server")
@@ -156,9 +157,13 @@ class PodWorker:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._remnants.sweep(), name="remnants")
             group.create_task(self._place.devices.run(self._is_active), name="claims of devices")
+            group.create_task(self._place.device_plugins.reconcile(self._unfinished), name="devices of plugins")
 
     def _is_active(self, uid: str) -> bool:
         return uid in self._real or any(pod.metadata.uid == uid and not pod.is_finished for pod in self._pods)
+
+    def _unfinished(self) -> Set[str]:
+        return self._admitted | {pod.metadata.uid for pod in self._pods if not pod.is_finished}
 
     # -- one step
 
@@ -239,6 +244,12 @@ class PodWorker:
         node = self._node()
         if node is None:
             raise NotFound("this node is not registered yet")
+        plugins, problem, devices = self._place.device_plugins, "", dict[str, int]()
+        if not is_admitted(real.manifest) and plugins.concern(real.manifest):
+            allocated = real.errands.ask("devices of plugins", real.allocate_devices)
+            if allocated is None:
+                return True  # nobody knows yet
+            problem, devices = allocated, dict(plugins.taken())
         allowed_sysctls = self._place.configured.configuration.allowed_unsafe_sysctls
         admission = admission_of(
             real.manifest,
@@ -249,10 +260,13 @@ class PodWorker:
             has_root=self._place.runtime.has_users,
             has_apparmor=self._place.has_apparmor,
             has_selinux=self._place.has_selinux,
+            no_devices=problem,
+            devices=devices,
         )
         if (refusal := admission.refusal) is not None:
             self._place.events.tell(pod, [Note(WARNING, refusal.reason, refusal.message)])
             self._place.metrics.refused(refusal.reason)
+            plugins.release(uid)
             await self._report(pod, run, real, refusal.reported(pod.metadata.generation, timestamp()))
             return True
         if admission.preempted:
@@ -297,8 +311,13 @@ class PodWorker:
         return PodAddresses(self._place.node_ip, own)
 
     async def _report(self, pod: Pod, run: PodRun, real: RealPod, status: Obj) -> None:
-        for shown in status.get("containerStatuses") or () if pod.spec.raw_resource_claims else ():
-            if health := self._place.devices.shown_health(pod, real.container(shown["name"])):
+        plugins, has_claims = self._place.device_plugins, pod.spec.raw_resource_claims
+        is_given = plugins.has(pod.metadata.uid)
+        for shown in status.get("containerStatuses") or () if has_claims or is_given else ():
+            health = plugins.shown_health(pod.metadata.uid, shown["name"])
+            if has_claims:
+                health += self._place.devices.shown_health(pod, real.container(shown["name"]))
+            if health:
                 shown["allocatedResourcesStatus"] = health
         real.reported(await self._pods.report(pod, status))
         run.reported_version = real.manifest["metadata"]["resourceVersion"]
@@ -336,6 +355,7 @@ class PodWorker:
             await asyncio.to_thread(remove_logs, self._place, uid)
 
     def _release(self, uid: str) -> None:
+        self._place.device_plugins.release(uid)
         if uid in self._admitted:
             self._admitted.discard(uid)
             self._changed()

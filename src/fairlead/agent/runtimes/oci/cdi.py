@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 from fairlead.agent.runtimes.base import RuntimeFailure
+from fairlead.agent.runtimes.oci import devices
 from fairlead.api.objects import Obj
 from fairlead.golang import yaml as goyaml
 
@@ -72,13 +73,13 @@ class _Spec(msgspec.Struct, rename="camel"):
     container_edits: _Edits = msgspec.field(default_factory=_Edits)
 
 
-def inject(config: Obj, devices: Sequence[str], folders: Sequence[Path] = FOLDERS) -> None:
+def inject(config: Obj, names: Sequence[str], folders: Sequence[Path] = FOLDERS) -> None:
     """Change the config.json of a container so that it has these. RuntimeFailure for one that nobody describes."""
     known = _known(folders)
-    if missing := [device for device in devices if known.get(device) is None]:
+    if missing := [name for name in names if known.get(name) is None]:
         raise RuntimeFailure(f"CDI device injection failed: unresolvable CDI devices {', '.join(missing)}")
     applied: list[_Spec] = []
-    for name in devices:
+    for name in names:
         found = known[name]
         assert found is not None
         spec, device = found
@@ -138,7 +139,7 @@ def _edit(config: Obj, edits: _Edits) -> None:
 
 def _add_node(config: Obj, node: _Node) -> None:
     """A device node in the container, and the right to use it."""
-    linux, process = config["linux"], config["process"]
+    process = config["process"]
     kind, major, minor = node.type, node.major, node.minor
     if not kind or (not major and kind != "p"):
         kind, major, minor = _of_machine(node.host_path or node.path)
@@ -148,10 +149,7 @@ def _add_node(config: Obj, node: _Node) -> None:
     made |= {
         name: value for name, value in (("fileMode", node.file_mode), ("uid", uid), ("gid", gid)) if value is not None
     }
-    linux["devices"] = [*(known for known in linux.get("devices") or () if known["path"] != node.path), made]
-    if kind in ("b", "c"):
-        rule = {"allow": True, "type": kind, "major": major, "minor": minor, "access": node.permissions}
-        linux["resources"]["devices"].append(rule)
+    devices.add(config, made, node.permissions)
 
 
 def _of_machine(path: str) -> tuple[str, int, int]:
