@@ -61,11 +61,11 @@ class FakePlugin:
     pre_start_error: str = ""
     asked: list[str] = field(default_factory=list)
     told: list[RegistrationStatus] = field(default_factory=list)
-    #: How many bytes it has sent in lists.
+    #: How many lists it has sent.
     sent: int = 0
     #: Set while it lets nobody wait for an allocation.
     goes_on: asyncio.Event = field(default_factory=asyncio.Event)
-    _changes: list[asyncio.Queue[Sequence[Device]]] = field(default_factory=list)
+    _changes: list[asyncio.Queue[Devices | bytes]] = field(default_factory=list)
     _connections: list[Any] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -94,8 +94,12 @@ class FakePlugin:
     def lists(self, *devices: Device) -> None:
         """What it has from now on."""
         self.devices = devices
+        self.sends(Devices(devices=list(devices)))
+
+    def sends(self, listed: Devices | bytes) -> None:
+        """That, whatever it has."""
         for changes in self._changes:
-            changes.put_nowait(devices)
+            changes.put_nowait(listed)
 
     def becomes(self, id_: str, health: str) -> None:
         self.lists(*(Device(id=each.id, health=health if each.id == id_ else each.health) for each in self.devices))
@@ -121,11 +125,12 @@ class FakePlugin:
 
     async def _list(self, stream: Any) -> None:
         await stream.recv_message()
-        changes: asyncio.Queue[Sequence[Device]] = asyncio.Queue()
+        changes: asyncio.Queue[Devices | bytes] = asyncio.Queue()
         self._changes.append(changes)
         await stream.send_message(Devices(devices=list(self.devices)))
         while True:
-            await stream.send_message(Devices(devices=list(await changes.get())))
+            await stream.send_message(await changes.get())
+            self.sent += 1
 
     async def _prefer(self, stream: Any) -> None:
         asked: PreferenceRequests = await stream.recv_message()
@@ -178,8 +183,9 @@ async def listening(plugin: FakePlugin, *, is_watched_for: bool = False) -> Asyn
             path.unlink(missing_ok=True)
         for server in servers:
             server.close()
+        plugin.hang_up()  # servers of grpclib leave connections open
+        for server in servers:
             await server.wait_closed()
-        plugin.hang_up()
 
 
 @asynccontextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from fairlead.agent.device_plugins.messages import HEALTHY, Devices
@@ -21,6 +21,14 @@ class Inventory(NamedTuple):
     def is_healthy(self, device: str) -> bool:
         """One that nobody tells of is, as with a kubelet."""
         return device not in self.unhealthy
+
+    def healthy_among(self, devices: Iterable[str]) -> int:
+        """How many of these are."""
+        return sum(device in self.nodes and device not in self.unhealthy for device in devices)
+
+    def healthy_but(self, taken: Collection[str]) -> Iterator[str]:
+        """All that are, without those that are taken."""
+        return (device for device in self.nodes if device not in self.unhealthy and device not in taken)
 
 
 EMPTY: Final = Inventory({}, frozenset())

@@ -15,6 +15,7 @@ import stat
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -230,7 +231,7 @@ class DevicePlugins:
         """Each device that may be given away, with its resource and its NUMA nodes."""
         for name, resource in self._resources.items():
             inventory = resource.offered
-            yield from ((name, id_, nodes) for id_, nodes in inventory.nodes.items() if inventory.is_healthy(id_))
+            yield from ((name, id_, inventory.nodes[id_]) for id_ in inventory.healthy_but(()))
 
     # -- what pods have
 
@@ -336,14 +337,13 @@ class DevicePlugins:
             chosen = dict.fromkeys(list(reusable)[:count])
             if (missing := count - len(chosen)) > 0:
                 taken = self._holdings.taken(name)
-                free = dict.fromkeys(id_ for id_ in inventory.nodes if inventory.is_healthy(id_) and id_ not in taken)
-                if len(free) < missing:
+                if (count_free := inventory.healthy_count - inventory.healthy_among(taken)) < missing:
                     what = f"requested number of devices unavailable for {name}"
-                    raise PluginError(f"{what}. Requested: {missing}, Available: {len(free)}")
-                offered = [*chosen, *list(free)[:_MOST_OFFERED]]
-                preferred = [id_ for id_ in await plugin.preferred(offered, list(chosen), count) if id_ in free]
-                first = dict.fromkeys([*preferred, *free])
-                chosen |= dict.fromkeys(list(first)[:missing])
+                    raise PluginError(f"{what}. Requested: {missing}, Available: {count_free}")
+                free = dict.fromkeys(islice(inventory.healthy_but(taken), max(missing, _MOST_OFFERED)))
+                preferred = await plugin.preferred([*chosen, *free], list(chosen), count)
+                first = dict.fromkeys([*(id_ for id_ in preferred if id_ in free), *free])
+                chosen |= dict.fromkeys(islice(first, missing))
             began = monotonic()
             try:
                 got = await plugin.allocate(list(chosen))
