@@ -189,6 +189,8 @@ class PodWorker:
         step = run.step(pod, self._addresses(pod, real), moment, found)
         if step.wants_resize and self._resize(uid, moment):
             step = run.step(pod, self._addresses(pod, real), moment, found)
+        if run.is_over or step.is_gone or pod.is_finished:
+            self._release(uid)  # who hears of its end may be given its room at once
         if step.status is not None:
             await self._report(pod, run, real, step.status)
         self._place.events.tell(pod, run.reported())
@@ -196,7 +198,6 @@ class PodWorker:
             await self._remove(pod, real)
         elif run.is_over or pod.is_finished:
             real.errands.ask("tear down", real.tear_down)
-            self._release(uid)
         elif step.wake_at is not None and not math.isinf(step.wake_at):
             self._queue.add_after(key, step.wake_at - moment)
 
@@ -327,7 +328,6 @@ class PodWorker:
     async def _remove(self, pod: Pod, real: RealPod) -> None:
         """Delete the pod, of which nothing runs any more."""
         await real.tear_down()
-        self._release(pod.metadata.uid)
         await self._pods.remove(pod)
 
     async def _forget_others(self, key: str, pod: Pod | None) -> None:
