@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from fairlead.agent.device_plugins.errors import PluginError
@@ -26,8 +27,11 @@ from fairlead.agent.device_plugins.messages import (
 from fairlead.agent.grpc import protobuf
 from fairlead.agent.grpc.client import CallFailed
 from fairlead.agent.plugins.sockets import PluginSockets
+from fairlead.agent.pods.admission import admission_of
 from fairlead.agent.runtimes.base import MachineDevice, Mount
+from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
+from fairlead.node.admission import Refusal
 from fairlead.runtime.metrics import Counts
 from tests.agent.device_driver import short as short
 from tests.agent.device_plugin import RESOURCE, FakePlugin, listening, offering
@@ -303,6 +307,28 @@ async def test_pods_hear_of_the_health_of_their_devices(short: Path) -> None:
 
 
 @in_loop
+async def test_a_container_of_a_pod_that_was_there_first_gets_its_devices_when_it_starts(short: Path) -> None:
+    async with node_with_plugins(short) as plugins:
+        early = pod("p", container("c", 2))
+        assert not plugins.concern(early)
+        async with offering(FakePlugin(short, given=Allocated(envs={"A": "1"}))):
+            await until(has(plugins, 3, 3))
+            assert (await plugins.given(early, early["spec"]["containers"][0])).env == {"A": "1"}
+            assert devices_of(plugins, "p") == ["zero-0", "zero-1"]
+
+
+def test_a_node_whose_status_lags_behind_takes_who_has_its_devices() -> None:
+    shown = {"capacity": {}, "allocatable": {"cpu": "8", "pods": "9", RESOURCE: "0"}}
+    node = msgspec.convert({"metadata": {"name": "n"}, "status": shown}, Node)
+    wanted = pod("p")
+    wanted["spec"]["containers"][0]["resources"]["requests"] = {RESOURCE: "1"}
+    assert admission_of(wanted, node, (), (), ()).refusal == Refusal(
+        f"OutOf{RESOURCE}", f"Node didn't have enough resource: {RESOURCE}, requested: 1, used: 0, capacity: 0"
+    )
+    assert admission_of(wanted, node, (), (), (), devices={RESOURCE: 1}).refusal is None
+
+
+@in_loop
 async def test_what_a_driver_gives_is_not_asked_of_a_plugin(short: Path) -> None:
     async with node_with_plugins(short) as plugins, offering(FakePlugin(short)):
         await until(has(plugins, 3, 3))
@@ -313,6 +339,25 @@ async def test_what_a_driver_gives_is_not_asked_of_a_plugin(short: Path) -> None
 
 
 # -- plugins that mean harm
+
+
+@in_loop
+async def test_a_plugin_may_not_give_a_container_all_that_it_likes(short: Path) -> None:
+    given = Allocated(envs={"LONG": 2_000_000 * "x"})
+    async with node_with_plugins(short) as plugins, offering(FakePlugin(short, given=given)):
+        await until(has(plugins, 3, 3))
+        why = f"the device plugin of {RESOURCE} gives a container more than {1 << 20} bytes"
+        assert await plugins.allocate(pod("p")) == failed(why)
+
+
+@in_loop
+async def test_a_node_has_so_many_resources_of_plugins_at_most(short: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fairlead.agent.device_plugins.manager._MOST_RESOURCES", 1)
+    async with node_with_plugins(short) as plugins, offering(FakePlugin(short)):
+        async with listening(other := FakePlugin(short, resource="fairlead.test/other")):
+            with pytest.raises(CallFailed, match="this node has 1 resources of device plugins, and takes no more"):
+                await other.register()
+        await until(has(plugins, 3, 3))
 
 
 @in_loop

@@ -13,6 +13,8 @@ from contextlib import aclosing
 from functools import partial
 from typing import Final
 
+import msgspec
+
 from fairlead.agent.device_plugins.errors import PluginError
 from fairlead.agent.device_plugins.inventory import Inventory, inventory_of
 from fairlead.agent.device_plugins.messages import (
@@ -37,6 +39,8 @@ from fairlead.runtime.offload import offload
 
 #: As much as a kubelet takes: what gRPC has for Go.
 _LONGEST_ANSWER: Final = 4 << 20
+#: Of what comes with the devices of a container: it is kept for as long as the pod is there.
+_LONGEST_GIVEN: Final = 1 << 20
 _OPTIONS_SECONDS: Final = 10.0
 _PRE_START_SECONDS: Final = 30.0
 #: A kubelet would wait for ever, and admit no pod meanwhile.
@@ -74,7 +78,12 @@ class DevicePlugin:
         answer = await self._call(ALLOCATE, asked, _ALLOCATE_SECONDS)
         if not answer.container_responses:
             raise PluginError("no containers return in allocation response &AllocateResponse{}")
-        return answer.container_responses[0]
+        given = answer.container_responses[0]
+        if len(msgspec.json.encode(given)) > _LONGEST_GIVEN:
+            raise PluginError(
+                f"the device plugin of {self.resource} gives a container more than {_LONGEST_GIVEN} bytes"
+            )
+        return given
 
     async def preferred(self, available: Sequence[str], included: Sequence[str], count: int) -> Sequence[str]:
         """Which of these it would rather give; nothing where it does not say. PluginError."""
@@ -117,7 +126,7 @@ class DevicePlugin:
             why = "it has ended its list"
         except (RuntimeFailure, Malformed) as failure:
             why = str(failure)
-        log.warning("the device plugin of %s at %s has gone: %s", self.resource, self.endpoint, why)
+        log.warning("%s has gone: %s", self.resource, why)
         self._client.close()
         gone()
 

@@ -119,8 +119,7 @@ def _edit(config: Obj, edits: _Edits) -> None:
     for variable in edits.env:
         name = f"{variable.partition('=')[0]}="
         process["env"] = [*(known for known in process["env"] if not known.startswith(name)), variable]
-    for node in edits.device_nodes:
-        _add_node(config, node)
+    devices.add(config, [(_made(process["user"], node), node.permissions) for node in edits.device_nodes])
     for mount in edits.mounts:
         config["mounts"] = [
             *(known for known in config["mounts"] if known["destination"] != mount.container_path),
@@ -137,19 +136,17 @@ def _edit(config: Obj, edits: _Edits) -> None:
     process["user"]["additionalGids"] = sorted({*process["user"]["additionalGids"], *edits.additional_gids} - {0})
 
 
-def _add_node(config: Obj, node: _Node) -> None:
-    """A device node in the container, and the right to use it."""
-    process = config["process"]
+def _made(user: Obj, node: _Node) -> Obj:
+    """A device node in a container that runs as that user."""
     kind, major, minor = node.type, node.major, node.minor
     if not kind or (not major and kind != "p"):
         kind, major, minor = _of_machine(node.host_path or node.path)
     made: Obj = {"path": node.path, "type": kind, "major": major, "minor": minor}
-    uid = node.uid if node.uid is not None else process["user"]["uid"] or None
-    gid = node.gid if node.gid is not None else process["user"]["gid"] or None
-    made |= {
+    uid = node.uid if node.uid is not None else user["uid"] or None
+    gid = node.gid if node.gid is not None else user["gid"] or None
+    return made | {
         name: value for name, value in (("fileMode", node.file_mode), ("uid", uid), ("gid", gid)) if value is not None
     }
-    devices.add(config, made, node.permissions)
 
 
 def _of_machine(path: str) -> tuple[str, int, int]:

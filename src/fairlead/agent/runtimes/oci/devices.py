@@ -22,18 +22,21 @@ def machine_devices(folder: str = "/dev") -> list[Obj]:
 
 def give(config: Obj, devices: Iterable[MachineDevice]) -> None:
     """Change the config.json of a container so that it has these. RuntimeFailure for what is no device."""
-    for device in devices:
-        for found in _named(device):
-            add(config, found, device.access)
+    add(config, ((found, device.access) for device in devices for found in _named(device)))
 
 
-def add(config: Obj, made: Obj, access: str) -> None:
-    """A device node, as a config has it, and the right to use it; it takes the place of what was there."""
+def add(config: Obj, nodes: Iterable[tuple[Obj, str]]) -> None:
+    """Nodes of devices, as a config has them, and the right to use each; they take the place of what was there."""
     linux = config["linux"]
-    linux["devices"] = [*(known for known in linux.get("devices") or () if known["path"] != made["path"]), made]
-    if made["type"] in ("b", "c"):
-        rule = {"allow": True, **{name: made[name] for name in ("type", "major", "minor")}, "access": access}
-        linux["resources"]["devices"].append(rule)
+    by_path = {known["path"]: known for known in linux.get("devices") or ()}
+    for node, access in nodes:
+        by_path.pop(node["path"], None)
+        by_path[node["path"]] = node
+        if node["type"] in ("b", "c"):
+            rule = {"allow": True, **{name: node[name] for name in ("type", "major", "minor")}, "access": access}
+            linux["resources"]["devices"].append(rule)
+    if by_path:
+        linux["devices"] = list(by_path.values())
 
 
 def _named(device: MachineDevice) -> list[Obj]:
