@@ -96,8 +96,8 @@ class DevicePlugins:
 
     async def run(self) -> None:
         """Until cancelled: plugins register at our socket, which they look for to know that there is a new agent."""
-        await asyncio.to_thread(_remove_sockets, self._folder)
         try:
+            await asyncio.to_thread(_remove_sockets, self._folder)
             await serve(self._folder / SOCKET, [Served(REGISTER, self._asked_to_register)])
         finally:
             for resource in self._resources.values():
@@ -386,5 +386,8 @@ def _invalid(name: str) -> str:
 def _remove_sockets(folder: Path) -> None:
     """Of earlier plugins, which register again when they see that."""
     for path in folder.iterdir():
-        if stat.S_ISSOCK(path.lstat().st_mode):
-            path.unlink(missing_ok=True)
+        try:
+            if stat.S_ISSOCK(path.lstat().st_mode):
+                path.unlink()
+        except OSError as problem:  # it has gone, or cannot be removed: the others can
+            log.info("the socket of an earlier device plugin stays: %s", problem)

@@ -43,6 +43,7 @@ from fairlead.runtime.workqueue import WorkQueue
 WORKERS: Final = 16
 #: How soon a source that a pod waits for is looked for again.
 SOURCES_AGAIN_SECONDS: Final = 5.0
+_ALLOCATION: Final = "devices of plugins"
 
 log = logging.getLogger(__name__)
 
@@ -247,7 +248,7 @@ class PodWorker:
             raise NotFound("this node is not registered yet")
         plugins, problem, devices = self._place.device_plugins, "", dict[str, int]()
         if not is_admitted(real.manifest) and plugins.concern(real.manifest):
-            allocated = real.errands.ask("devices of plugins", real.allocate_devices)
+            allocated = real.errands.ask(_ALLOCATION, real.allocate_devices)
             if allocated is None:
                 return True  # nobody knows yet
             problem, devices = allocated, dict(plugins.taken())
@@ -268,6 +269,7 @@ class PodWorker:
             self._place.events.tell(pod, [Note(WARNING, refusal.reason, refusal.message)])
             self._place.metrics.refused(refusal.reason)
             plugins.release(uid)
+            real.errands.forget(_ALLOCATION)
             await self._report(pod, run, real, refusal.reported(pod.metadata.generation, timestamp()))
             return True
         if admission.preempted:
