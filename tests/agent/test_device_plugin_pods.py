@@ -15,7 +15,14 @@ from fairlead.agent.device_plugins.messages import HEALTHY, Allocated, CdiName, 
 from fairlead.agent.grpc.client import CallFailed, Client
 from fairlead.agent.grpc.methods import Nothing
 from fairlead.agent.pod_resources.lister import FOLDER as POD_RESOURCES
-from fairlead.agent.pod_resources.messages import GET, GET_ALLOCATABLE, LIST, ContainerDevices, GetRequest
+from fairlead.agent.pod_resources.messages import (
+    GET,
+    GET_ALLOCATABLE,
+    LIST,
+    LIST_V1ALPHA1,
+    ContainerDevices,
+    GetRequest,
+)
 from fairlead.agent.runtimes.oci.cdi import FOLDERS
 from fairlead.api.builtin import NODES
 from fairlead.api.objects import Obj
@@ -184,6 +191,8 @@ async def test_who_watches_over_devices_is_told_who_has_them(short: Path, monkey
             found = {each.name: each.devices for each in listed["p"].containers}
             assert found == {"aside": devices("zero-0"), "c": devices("zero-1")}
             assert [each.devices for each in listed["plain"].containers] == [[]]
+            older = await client.call(LIST_V1ALPHA1, Nothing())
+            assert {pod.name for pod in older.pod_resources} == {"p", "plain"}
             got = await client.call(GET, GetRequest(pod_name="p", pod_namespace="default"))
             assert got.pod_resources == listed["p"]
             assert (await client.call(GET_ALLOCATABLE, Nothing())).devices == devices("zero-0", "zero-1")
@@ -192,9 +201,7 @@ async def test_who_watches_over_devices_is_told_who_has_them(short: Path, monkey
             assert str(refused.value) == "rpc error: code = Unknown desc = pod q in namespace default not found"
             asked = [client.call(LIST, Nothing()) for _ in range(10)]
             answers = await asyncio.gather(*asked, return_exceptions=True)
-            limited = [str(each) for each in answers if isinstance(each, CallFailed)]
-            assert limited == 4 * [
-                "rpc error: code = ResourceExhausted desc = rejected by rate limit"
-            ]  # of 14 in a row
+            limited = [str(each) for each in answers if isinstance(each, CallFailed)]  # of 15 in a row
+            assert limited == 5 * ["rpc error: code = ResourceExhausted desc = rejected by rate limit"]
         finally:
             client.close()

@@ -20,6 +20,7 @@ from fairlead.agent.pod_resources.messages import (
     GET,
     GET_ALLOCATABLE,
     LIST,
+    LIST_V1ALPHA1,
     Allocatable,
     ClaimResource,
     ContainerDevices,
@@ -58,7 +59,12 @@ class PodResourcesLister:
     async def run(self) -> None:
         """Until cancelled."""
         await asyncio.to_thread(self._folder.mkdir, mode=0o750, parents=True, exist_ok=True)
-        served = [Served(LIST, self._list), Served(GET_ALLOCATABLE, self._get_allocatable), Served(GET, self._get)]
+        served = [
+            Served(LIST, self._list),
+            Served(LIST_V1ALPHA1, self._list_v1alpha1),
+            Served(GET_ALLOCATABLE, self._get_allocatable),
+            Served(GET, self._get),
+        ]
         await serve(self._folder / _SOCKET, served)
 
     @property
@@ -68,7 +74,11 @@ class PodResourcesLister:
 
     async def _list(self, _: Nothing) -> Message:
         self._asked("list")
-        return Listed(pod_resources=[self._of(real) async for real in in_turns(self._active())])
+        return await self._listed()
+
+    async def _list_v1alpha1(self, _: Nothing) -> Message:
+        self._asked("")
+        return await self._listed()
 
     async def _get_allocatable(self, _: Nothing) -> Message:
         self._asked("get_allocatable")
@@ -85,12 +95,14 @@ class PodResourcesLister:
         return Got(pod_resources=self._of(real))
 
     def _asked(self, what: str) -> None:
+        """Nothing: something of the older version."""
         if not self._limit.take(monotonic()):
             raise Refused("rejected by rate limit", "RESOURCE_EXHAUSTED")
         self._metrics.asked(what)
 
-    def _active(self) -> list[RealPod]:
-        return [real for real in self._pods() if not real.is_finished]
+    async def _listed(self) -> Listed:
+        active = [real for real in self._pods() if not real.is_finished]
+        return Listed(pod_resources=[self._of(real) async for real in in_turns(active)])
 
     def _of(self, real: RealPod) -> PodResources:
         meta, spec = real.pod.metadata, real.manifest["spec"]

@@ -64,5 +64,7 @@ class Got(Message, frozen=True):
 
 _LISTER: Final = "/v1.PodResourcesLister"
 LIST: Final = Method(f"{_LISTER}/List", Nothing, Listed)
+#: What older exporters ask: the same in fewer fields, and who reads an answer passes over what it does not know.
+LIST_V1ALPHA1: Final = Method("/v1alpha1.PodResourcesLister/List", Nothing, Listed)
 GET_ALLOCATABLE: Final = Method(f"{_LISTER}/GetAllocatableResources", Nothing, Allocatable)
 GET: Final = Method(f"{_LISTER}/Get", GetRequest, Got)

@@ -11,6 +11,7 @@ _ENDPOINTS: Final = {"list": "List", "get_allocatable": "GetAllocatableResources
 _PREFIX: Final = "kubelet_pod_resources_endpoint"
 _BY_VERSION: Final = "Broken down by server api version."
 _VERSION: Final = ("v1",)
+_OLD_VERSION: Final = ("v1alpha1",)
 
 
 class PodResourcesMetrics:
@@ -32,8 +33,10 @@ class PodResourcesMetrics:
         return self._total, *self._requests.values(), *self._errors.values()
 
     def asked(self, endpoint: str) -> None:
-        self._total.add(_VERSION)
-        self._requests[endpoint].add(_VERSION)
+        """Nothing: one of the older version, of which no more is counted than that."""
+        self._total.add(_VERSION if endpoint else _OLD_VERSION)
+        if endpoint:
+            self._requests[endpoint].add(_VERSION)
 
     def failed(self, endpoint: str) -> None:
         self._errors[endpoint].add(_VERSION)
