@@ -12,7 +12,7 @@ import pytest
 
 from fairlead import COMPATIBILITY_VERSION
 from fairlead.runtime.memory import keep_started
-from tests.examples import USUAL
+from tests.examples import PLENTY, USUAL
 from tests.kubectl import KubectlMissing, kubectl
 
 TESTS = Path(__file__).parent
@@ -28,7 +28,7 @@ os.environ.setdefault("GOMEMLIMIT", "512MiB")
 
 #: How long an example takes says something of the machine, and of what else it does.
 hypothesis.settings.register_profile("unhurried", deadline=None, max_examples=USUAL)
-hypothesis.settings.register_profile("thorough", deadline=None, max_examples=10 * USUAL)
+hypothesis.settings.register_profile("thorough", deadline=None, max_examples=10 * PLENTY)
 hypothesis.settings.load_profile("unhurried")
 
 

@@ -1,6 +1,6 @@
 """How many examples are tried: a few in every run, more where somebody has the time.
 
-`pytest --hypothesis-profile=thorough tests/arbitrator` tries ten times as many of a costly property, `pytest -m slow`
+`pytest --hypothesis-profile=thorough tests/arbitrator` tries ten times what a property says and more, `pytest -m slow`
 the parameters that say about the same again.
 """
 
@@ -12,12 +12,15 @@ from typing import Any
 import hypothesis
 import pytest
 
-USUAL = 40
+#: How many examples a property has that says nothing of it.
+PLENTY = 40
+#: Of so many as many are tried in a run: others in the next.
+USUAL = 25
 
 
-def examples(usual: int) -> int:
-    """So many, or as many more as the profile asks for."""
-    return usual * hypothesis.settings().max_examples // USUAL
+def examples(plenty: int) -> int:
+    """How many the profile tries of so many."""
+    return max(1, plenty * hypothesis.settings().max_examples // PLENTY)
 
 
 def each_time(chosen: Iterable[Any], values: Iterable[Any]) -> list[Any]:

@@ -75,11 +75,11 @@ def test_thousands_of_requirements_look_at_an_object_as_often_as_it_has_labels(t
 
 @pytest.mark.parametrize("operator", [Operator.IN, Operator.NOT_IN, Operator.NOT_EQUALS, Operator.GREATER])
 def test_very_many_requirements_of_one_label_are_put_together_in_no_time(operator: Operator) -> None:
-    """Half an hour, where each had been added to a copy of all before it. Nobody measures: finishing is the test."""
-    parts = [Requirement("a", operator, (str(number),)) for number in range(400_000)]
+    """A minute, where each had been added to a copy of all before it. Nobody measures: finishing is the test."""
+    parts = [Requirement("a", operator, (str(number),)) for number in range(70_000)]
     selector = selectors.Selector.of(parts)
     assert not selector.matches({"a": "7"})
-    assert selector.matches({"a": "400000"}) is (operator is not Operator.IN)
+    assert selector.matches({"a": "70000"}) is (operator is not Operator.IN)
 
 
 _KEYS, _NUMBERS = st.sampled_from("abc"), st.sampled_from(["1", "2", "3", "x", ""])

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from fairlead.cel.environment import Environment
 from fairlead.cel.errors import CelError, ProgramError
 from fairlead.cel.types import INT, STRING, list_of, map_of
+from tests.examples import examples
 
 cel = pytest.importorskip(
     "cel_expr_python.cel", reason="cel-expr-python is not installed: plain CEL is compared with no other implementation"
@@ -111,7 +112,7 @@ def is_same(left: Any, right: Any) -> bool:
     return type(left) is type(right) and bool(left == right)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 @given(st.one_of(*expressions(3).values()))
 def test_an_expression_is_worth_the_same_to_both(source: str) -> None:
     expected, found = theirs(source), ours(source)

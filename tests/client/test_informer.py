@@ -23,6 +23,7 @@ from fairlead.runtime.loops import run_virtual
 from fairlead.server.assembly import Server
 from fairlead.server.storage import cache as caches
 from fairlead.store.memory import MemoryStore
+from tests.examples import examples
 from tests.played import played
 from tests.turns import counting_turns
 
@@ -288,7 +289,7 @@ _OPERATIONS = st.lists(
 )
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(_OPERATIONS)
 def test_whatever_happens_it_ends_up_with_what_the_server_has(operations: list[tuple[str, str]]) -> None:
     """Also: replaying what subscribers are told gives the same."""

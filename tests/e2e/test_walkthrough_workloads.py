@@ -248,9 +248,10 @@ def test_pods_are_deleted_by_name_by_label_and_at_once(terminal: Terminal) -> No
 def test_a_pod_takes_its_time_to_stop_and_waiting_for_it_ends_when_it_has(terminal: Terminal) -> None:
     """X-04, X-09."""
     slow = json.loads(pod("slow"))
-    slow["metadata"]["annotations"] = {"sim.fairlead.dev/stop-seconds": "2"}
+    slow["metadata"]["annotations"] = {"sim.fairlead.dev/stop-seconds": "4"}
     terminal.output("kubectl create -f -", json.dumps(slow))
     terminal.output("kubectl wait pod/slow --for=condition=Ready --timeout=20s")
-    terminal.prints("kubectl delete pod slow --wait=false", 'pod "slow" deleted…')
+    waiting = "kubectl wait pod/slow --for=delete --timeout=30s > ~/waited 2>&1 &"
+    terminal.prints(f"{waiting} kubectl delete pod slow --wait=false", 'pod "slow" deleted…')
     terminal.prints("kubectl get pods --no-headers", "slow  1/1  Terminating  0  …")
-    terminal.prints("kubectl wait pod/slow --for=delete --timeout=20s", "pod/slow condition met")
+    terminal.comes_to("cat ~/waited", "pod/slow condition met")

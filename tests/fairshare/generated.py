@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from fairlead.fairshare.claims import Amount, Amounts, Claim, Model, Share, Surplus
 from fairlead.fairshare.tree import ShareGroup
+from tests.examples import examples
 
 RESOURCES = ("cpu", "gpu", "mem")
 NAMES = "abcdefgh"
@@ -19,7 +20,7 @@ SMALL, LARGE = 12, 1 << 44
 #: What very long fractions may be rounded by, as a part of the capacity.
 ROUNDING = mpq(1, 1 << 90)
 
-often = settings(max_examples=40)
+often = settings(max_examples=examples(40))
 surpluses = st.sampled_from(Surplus)
 weights = st.one_of(st.just(1), st.integers(1, 5), st.fractions(Fraction(1, 4), 4, max_denominator=4))
 

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 
 from fairlead.fairshare.claims import Claim, Model, Surplus
 from fairlead.fairshare.shares import shares
+from tests.examples import examples
 from tests.fairshare.generated import ROUNDING, Problem, demand_of, problems, surpluses, utility
 
 CLUSTER = {"cpu": 10, "mem": 10}
@@ -39,7 +40,7 @@ def test_pods_of_several_sizes_take_of_the_same_reserve(surplus: Surplus) -> Non
     assert found["rival"].deserved == {"cpu": 2, "mem": 0}
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(problems(models=(Model.TOGETHER,), has_weightless=True, has_unlimited=True, has_holders=True), surpluses)
 def test_nobody_is_stopped_by_a_resource_that_is_kept_for_it(problem: Problem, surplus: Surplus) -> None:
     found = shares(problem.claims, problem.capacity, surplus)

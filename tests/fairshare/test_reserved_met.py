@@ -7,6 +7,7 @@ from hypothesis import given, settings
 
 from fairlead.fairshare.claims import Claim, Surplus
 from fairlead.fairshare.shares import shares
+from tests.examples import examples
 from tests.fairshare.generated import Problem, problems, surpluses, wanted
 
 CLUSTER = {"cpu": 10, "gpu": 10, "mem": 10}
@@ -73,7 +74,7 @@ def test_what_is_held_is_kept_whole_or_it_is_said(surplus: Surplus) -> None:
     assert all(share.is_reserved_met for share in shares([idle, Claim("other", {"cpu": 10})], CLUSTER).values())
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(problems(has_parts=True, has_weightless=True, has_holders=True, has_unlimited=True), surpluses)
 def test_who_has_its_guarantee_is_never_said_to_lack_it(problem: Problem, surplus: Surplus) -> None:
     found = shares(problem.claims, problem.capacity, surplus)
@@ -83,7 +84,7 @@ def test_who_has_its_guarantee_is_never_said_to_lack_it(problem: Problem, surplu
             assert share.is_reserved_met
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(problems(has_parts=True, has_weightless=True, has_holders=True), surpluses)
 def test_in_a_cluster_with_room_for_everybody_nobody_lacks_its_guarantee(problem: Problem, surplus: Surplus) -> None:
     plenty = {

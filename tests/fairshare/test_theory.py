@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from fairlead.fairshare.claims import Amount, Model, Share, Surplus
 from fairlead.fairshare.shares import shares
+from tests.examples import examples
 from tests.fairshare.generated import (
     ROUNDING,
     Problem,
@@ -70,7 +71,7 @@ def test_nobody_envies_another(problem: Problem) -> None:
             assert min(utility(demand, bundle), mpq(1)) <= own + ROUNDING
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(fluid, st.data())
 def test_it_does_not_pay_to_lie(problem: Problem, data: st.DataObject) -> None:
     """Strategy-proofness: no other demand gets anybody more of the pods it really wants to run."""

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from fairlead.fairshare.claims import dominant
 from fairlead.fairshare.victims import Budget, VictimCandidate, VictimChoice, choose_victims
+from tests.examples import examples
 from tests.fairshare.generated import NAMES, RESOURCES, often
 from tests.fairshare.plain_victims import plainly_chosen
 
@@ -138,7 +139,7 @@ def test_only_those_go_that_hold_what_there_is_too_much_of(overuse: Overuse) -> 
         assert any(requests[name].get(resource) for name in unit for resource in overuse.over())
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.one_of(overuses(), overuses(is_free=True, resources=2, size=9)))
 def test_nobody_goes_needlessly(overuse: Overuse) -> None:
     """With any one of them back, gang and all, more of something would be overused."""
@@ -205,7 +206,7 @@ def test_the_order_of_pods_does_not_matter(overuse: Overuse, data: st.DataObject
     assert replace(overuse, pods=shuffled).choice() == overuse.choice()
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.one_of(overuses(), overuses(is_free=True, resources=2, size=9), overuses(has_gangs=False, size=1)))
 def test_they_are_those_that_plain_search_finds(overuse: Overuse) -> None:
     assert overuse.choice().victims == plainly_chosen(

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.scheduler.both_schedulers import Pair, named, unreserved
 from tests.scheduler.cluster_strategies import (
     KEYS,
@@ -55,20 +56,20 @@ def live(data: st.DataObject, make_node: Callable[[str], st.SearchStrategy[Obj]]
                 pair.change_pod(key, {"labels": data.draw(st.dictionaries(KEYS, VALUES))})
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.data())
 def test_decisions_and_messages_agree_after_any_history(data: st.DataObject) -> None:
     live(data, nodes, data.draw(st.lists(pods(), min_size=1, max_size=3)))
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.data())
 def test_decisions_about_other_pods_agree_after_any_history(data: st.DataObject) -> None:
     kinds = data.draw(st.lists(social_pods(), min_size=1, max_size=4))
     live(data, roomy_nodes, kinds, "pod", "pod", "terminating", "other labels", "namespace", "service")
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.data())
 def test_decisions_beside_nominated_pods_agree_after_any_history(data: st.DataObject) -> None:
     """S3-24: the room of nominated pods counts as taken for pods of lower and of equal priority."""

@@ -20,6 +20,7 @@ from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.configuration import load
 from fairlead.scheduler.gangs import POD_GROUPS
 from fairlead.scheduler.loop import Scheduler
+from tests.examples import examples
 from tests.played import played
 from tests.registry_api import RegistryApi
 from tests.scheduler.scheduler_world import Obj, node_obj, pod_obj
@@ -178,7 +179,7 @@ async def test_nobody_is_held_back_unless_the_profile_asks_for_it(world: World) 
     assert await world.placed() == {"train": 2}
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     nodes=st.lists(st.integers(1, 6), min_size=1, max_size=3),
     groups=st.lists(st.tuples(st.integers(1, 5), st.integers(1, 3)), min_size=1, max_size=4),

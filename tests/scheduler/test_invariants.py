@@ -13,6 +13,7 @@ from fairlead.api.encoded import encoded
 from fairlead.api.scheduling import Pod
 from fairlead.scheduler.decide import Chosen
 from fairlead.scheduler.framework import Nominate
+from tests.examples import examples
 from tests.scheduler.both_schedulers import Pair, named
 from tests.scheduler.scheduler_world import Obj, node_obj, pod_obj
 from tests.scheduler.slow_cluster import SlowNode, host_ports, priority, requests
@@ -144,5 +145,5 @@ def asked(node: SlowNode, resource: str) -> Fraction:
     return sum((requests(pod).get(resource, Fraction(0)) for pod in node.pods), Fraction(0))
 
 
-Life.TestCase.settings = settings(max_examples=60, stateful_step_count=25)
+Life.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=25)
 TestLife = Life.TestCase

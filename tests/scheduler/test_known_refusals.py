@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from fairlead.api.objects import Obj
 from fairlead.scheduler.plugins.default_preemption import DefaultPreemption
 from fairlead.simulation import run_virtual, simulate, virtual_cluster
+from tests.examples import examples
 
 HOST = "kubernetes.io/hostname"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -70,7 +71,7 @@ def kinds(draw: st.DrawFn) -> list[Obj]:
     ]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(st.lists(kinds(), min_size=1, max_size=5), st.integers(1, 3))
 def test_no_decision_message_or_event_depends_on_it(workload: list[list[Obj]], nodes: int) -> None:
     pods = [*CLASSES, *(pod for kind in workload for pod in kind)]

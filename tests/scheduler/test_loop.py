@@ -20,6 +20,7 @@ from fairlead.client.informer import Informers
 from fairlead.runtime import loops, rng
 from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.loop import Scheduler
+from tests.examples import examples
 from tests.registry_api import RegistryApi
 from tests.scheduler.scheduler_world import node_obj, pod_obj
 
@@ -387,7 +388,7 @@ def test_a_pod_deleted_while_it_is_being_bound_is_forgotten() -> None:
     in_cluster(story)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     st.lists(st.tuples(st.sampled_from([300, 400, 700, 1000]), st.integers(0, 3)), max_size=30),
     st.integers(0, 10),

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from fairlead.api.encoded import encoded
 from fairlead.api.scheduling import Pod
 from fairlead.scheduler.framework import Nominate
+from tests.examples import examples
 from tests.scheduler.both_schedulers import Pair, key_of, named, unreserved
 from tests.scheduler.cluster_strategies import KEYS, NAMESPACES, SELECTORS, VALUES, roomy_nodes, social_pods
 from tests.scheduler.preemption_world import budget, minute
@@ -59,7 +60,7 @@ def worlds(draw: st.DrawFn) -> Pair:
     return pair
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(worlds(), st.lists(residents(), min_size=1, max_size=3))
 def test_victims_are_less_important_and_as_few_as_can_be(pair: Pair, newcomers: list[Obj]) -> None:
     """S3-18, S3-19; after they have left the pod fits there, and if any of them stayed it would not."""
@@ -84,7 +85,7 @@ def test_victims_are_less_important_and_as_few_as_can_be(pair: Pair, newcomers: 
         pair.decide(obj)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(worlds(), st.data())
 def test_the_choice_is_the_slow_ones_after_any_history(pair: Pair, data: st.DataObject) -> None:
     """S3-21; plans are kept from one preemptor to the next of its kind, so pods come and go in between."""

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from fairlead.api.errors import Conflict
 from fairlead.server.apply import managers
+from tests.examples import examples
 from tests.server.apply_world import POD, World
 
 _NAMES = st.sampled_from("abc")
@@ -63,7 +64,7 @@ def _write(world: World, how: str, manager: str, spec: dict[str, Any]) -> str:
 
 
 @given(_WRITES)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_naming_all_of_it_again_prunes_what_the_whole_way_prunes(writes: list[tuple[str, str, dict[str, Any]]]) -> None:
     short, whole = World(POD), World(POD)
     for write in writes:

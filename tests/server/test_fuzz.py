@@ -18,6 +18,7 @@ from fairlead.api.builtin import RESOURCES
 from fairlead.api.resources import Resource
 from fairlead.server.codec import wire
 from tests.conftest import GOLDEN
+from tests.examples import examples
 from tests.server.http_world import (
     JSON,
     Complaints,
@@ -187,7 +188,7 @@ def path_of(row: Resource, name: str = "") -> str:
     return row.path(quote(name), "default" if row.namespaced else "")
 
 
-_FUZZ = settings(max_examples=300, suppress_health_check=list(HealthCheck))
+_FUZZ = settings(max_examples=examples(300), suppress_health_check=list(HealthCheck))
 
 
 def check_life(server: Server, path: str, obj: Any, again: Any) -> None:

@@ -24,7 +24,7 @@ from fairlead.api.objects import Obj, metadata
 from fairlead.api.verbs import DeleteOptions, WriteOptions
 from fairlead.server.registry.registry import Registry
 from fairlead.store.embedded import EmbeddedStore
-from tests.examples import each_time
+from tests.examples import each_time, examples
 from tests.server.registry_world import NAMESPACE, World, scheduled, world
 from tests.store.unreliable import UnreliableMemory, UnreliableSQLite, Weather
 
@@ -181,7 +181,7 @@ STEPS = st.tuples(st.sampled_from(sorted(OPERATIONS)), st.sampled_from("ab"), st
 
 
 @pytest.mark.parametrize("driver", each_time(["sqlite"], STORES))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 2**16), st.lists(st.lists(STEPS, min_size=1, max_size=8), min_size=2, max_size=5))
 def test_every_answer_was_true_of_a_committed_state(
     driver: str, seed: int, scripts: list[list[tuple[str, str, str]]]

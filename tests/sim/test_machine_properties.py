@@ -18,6 +18,7 @@ from fairlead.sim.machine.load import read_at
 from fairlead.sim.machine.machine import MOST_KILLS, SimulatedMachine
 from fairlead.sim.machine.machine_pod import MachinePod
 from fairlead.sim.usage.declared import node_usage, pod_usage
+from tests.examples import examples
 
 GI = 2**30
 BEGAN = 1_700_000_000.0
@@ -72,7 +73,7 @@ def is_short(of: SimulatedMachine, now: float) -> bool:
     return observed.available < 100 * 2**20
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(texts, min_size=1, max_size=8), st.floats(0, 1))
 def test_no_look_is_late(memories: list[str], phase: float) -> None:
     looked = machine()
@@ -96,7 +97,7 @@ def test_no_look_is_late(memories: list[str], phase: float) -> None:
         now = next_at
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(texts, min_size=1, max_size=8))
 def test_what_is_summed_as_pods_come_and_go_is_what_a_fresh_sum_gives(memories: list[str]) -> None:
     changed, fresh = machine(), machine()
@@ -123,7 +124,7 @@ def short_machine() -> SimulatedMachine:
     return made
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 7), st.one_of(texts, st.none())), max_size=16))
 def test_who_goes_next_does_not_depend_on_earlier_passes(changes: list[tuple[int, str | None]]) -> None:
     """The order is kept from pass to pass; a machine that passes for the first time makes it anew."""

@@ -25,6 +25,7 @@ from fairlead.server.registry.registry import UserApi
 from fairlead.sim.machine.machines import Machines
 from fairlead.sim.nodes import NodeShape, uniform
 from fairlead.sim.usage.objects import USAGE_PROFILES
+from tests.examples import examples
 
 USAGE = "sim.fairlead.dev/usage-cpu"
 LABELS = {"app": "web"}
@@ -197,7 +198,7 @@ BEHAVIORS: tuple[Obj, ...] = (
 )
 
 
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 @given(
     steps=st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 20), st.integers(1, 1500)), min_size=1, max_size=6),
     behavior=st.sampled_from(BEHAVIORS),

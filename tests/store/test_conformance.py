@@ -15,6 +15,7 @@ from fairlead.api.encoded import Encoded, stamp, storable
 from fairlead.store.base import Record, RevisionMismatch, Store, StoreChange
 from fairlead.store.memory import MemoryStore
 from fairlead.store.sqlite import SQLiteStore
+from tests.examples import examples
 from tests.store.unreliable import UnreliableMemory, UnreliableSQLite, Weather
 
 DRIVERS: dict[str, Callable[[Path], Store]] = {
@@ -216,7 +217,7 @@ _KEYS = st.sampled_from(["/a", "/b", "/c"])
 _WRITES = st.lists(st.tuples(_KEYS, st.booleans(), st.integers(0, 2)), max_size=40)
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(_WRITES)
 def test_replaying_what_was_delivered_gives_what_is_stored(driver: str, writes: list[tuple[str, bool, int]]) -> None:
     """Whatever is written at once, with right and wrong expectations: both sides tell the same story."""

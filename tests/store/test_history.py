@@ -18,6 +18,7 @@ from fairlead.store import database, snapshot, sqlite
 from fairlead.store.base import History, Record, StoreChange
 from fairlead.store.directory import database_in
 from fairlead.store.sqlite import SQLiteStore
+from tests.examples import examples
 
 
 def value(text: str) -> bytes:
@@ -54,7 +55,7 @@ def undone(state: dict[str, Record], history: History) -> list[dict[str, Record]
 STEPS = st.lists(st.tuples(st.sampled_from(["/a", "/b", "/c"]), st.none() | st.text("xyz", max_size=3)), max_size=12)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(STEPS, STEPS, st.booleans())
 def test_history_leads_back_through_every_state(
     first: Sequence[tuple[str, str | None]], second: Sequence[tuple[str, str | None]], together: bool

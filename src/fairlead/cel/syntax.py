@@ -9,6 +9,13 @@ import msgspec
 
 #: How deep expressions may be nested (cel-go's default).
 MOST_DEEP: Final = 250
+#: Names that no variable has, because they may come to mean something.
+RESERVED: Final = frozenset(
+    (
+        *("as", "break", "const", "continue", "else", "for", "function", "if", "import"),
+        *("let", "loop", "package", "namespace", "return", "var", "void", "while"),
+    )
+)
 
 
 class Literal(msgspec.Struct, frozen=True):

@@ -17,7 +17,7 @@ from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj, name_of
 from fairlead.api.selectors import validate_structured
 from fairlead.cel.environment import Environment, Program
-from fairlead.cel.parsing import RESERVED
+from fairlead.cel.syntax import RESERVED
 from fairlead.cel.types import BOOL, NULL, STRING, ObjectField, ObjectType, Type
 from fairlead.kinds.admission_expressions import (
     MOST_CHARACTERS,

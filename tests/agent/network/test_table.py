@@ -16,6 +16,7 @@ from fairlead.agent.network.nftables.table import NOTHING, Fragment, Key, NamedS
 from fairlead.agent.network.settings import NetworkSettings
 from fairlead.runtime.clock import stopwatch
 from tests.agent.network.namespaces import Namespace, real
+from tests.examples import examples
 
 SETTINGS = NetworkSettings(node_name="node", root=Path("/nonexistent"))
 ADDRESSES = [f"10.0.0.{number}" for number in range(1, 5)]
@@ -88,7 +89,7 @@ def fragments(draw: st.DrawFn, owner: str) -> Fragment:
 
 
 @real
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     st.lists(st.dictionaries(st.sampled_from("abc"), st.integers(0, 5), min_size=1), min_size=1, max_size=4), st.data()
 )

@@ -15,6 +15,7 @@ from fairlead.runtime.streaming import spdy_frames as frames
 from fairlead.runtime.streaming.duplex import MOST_BYTES, Connection
 from fairlead.runtime.streaming.spdy import MOST_STREAMS, SpdyConnection
 from fairlead.runtime.streaming.spdy_frames import FrameReader, FrameWriter
+from tests.examples import examples
 
 
 async def _ends() -> tuple[Connection, Connection]:
@@ -134,7 +135,7 @@ def test_streams_beyond_the_limit_are_refused_and_the_others_go_on() -> None:
     run(main())
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.binary(max_size=400))
 def test_nonsense_ends_the_connection_and_nothing_else(data: bytes) -> None:
     async def main() -> None:

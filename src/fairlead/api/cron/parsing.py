@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, tzinfo
 from typing import Final
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
@@ -87,9 +86,11 @@ def time_zone(name: str) -> tzinfo | None:
     """What Go's `time.LoadLocation` finds; nothing, `Local` and `UTC` are UTC."""
     if name in ("", "UTC", "Local"):
         return UTC
+    from zoneinfo import ZoneInfo  # reads all of sysconfig, which a start without zones does not wait for
+
     try:
         return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
+    except (KeyError, ValueError, OSError):  # none of that name, or a folder of them
         return None
 
 

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Final
-from zoneinfo import ZoneInfo
 
 from fairlead.cel.errors import CelError
 from fairlead.cel.functions import costs
@@ -145,6 +144,8 @@ def _zone(name: str) -> tzinfo:
         if minutes < 24 * 60:
             return timezone(timedelta(minutes=-minutes if found[1] == "-" else minutes))
     elif len(name) <= 64 and _ZONE.fullmatch(name):
+        from zoneinfo import ZoneInfo  # as in api.cron.parsing
+
         try:
             return ZoneInfo(name)
         except (KeyError, ValueError, OSError):  # none of that name, or a folder of them
