@@ -56,6 +56,8 @@ class FakePlugin:
     #: Which devices it would rather give.
     preference: Sequence[str] = ()
     version: str = VERSION
+    #: Where it says it listens; where it does, if it says nothing.
+    endpoint: str = ""
     #: Why it allocates nothing, and starts nothing.
     allocate_error: str = ""
     pre_start_error: str = ""
@@ -108,7 +110,9 @@ class FakePlugin:
         """At the socket of the node; CallFailed with why it is not taken."""
         client = Client(str(self.root / FOLDER / SOCKET))
         try:
-            request = RegisterRequest(version=self.version, endpoint=self.socket.name, resource_name=self.resource)
+            request = RegisterRequest(
+                version=self.version, endpoint=self.endpoint or self.socket.name, resource_name=self.resource
+            )
             await client.call(REGISTER, request)
         finally:
             client.close()

@@ -229,8 +229,7 @@ class DevicePlugins:
 
     def healthy(self) -> Iterator[tuple[str, str, tuple[int, ...]]]:
         """Each device that may be given away, with its resource and its NUMA nodes."""
-        for name, resource in self._resources.items():
-            inventory = resource.offered
+        for name, inventory in [(name, resource.offered) for name, resource in self._resources.items()]:
             yield from ((name, id_, inventory.nodes[id_]) for id_ in inventory.healthy_but(()))
 
     # -- what pods have

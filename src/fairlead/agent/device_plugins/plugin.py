@@ -1,6 +1,6 @@
 """One device plugin that has registered: which devices it has, and what a container gets with one.
 
-A list is looked at once, and long ones once a second at most: a plugin may repeat itself as fast as it likes.
+A list is looked at once, and one a second at most: a plugin may say something else as fast as it likes.
 Source: pkg/kubelet/cm/devicemanager/endpoint.go and plugin/v1beta1/client.go (1.36).
 """
 
@@ -46,10 +46,10 @@ _PRE_START_SECONDS: Final = 30.0
 #: A kubelet would wait for ever, and admit no pod meanwhile.
 _ALLOCATE_SECONDS: Final = 120.0
 _PREFERENCE_SECONDS: Final = 30.0
-#: What is looked at beside the loop, and how long until the next list is looked at.
+#: What is looked at beside the loop.
 _LONG_LIST: Final = 16 << 10
-_PAUSE_SECONDS: Final = 0.05
-_LONG_PAUSE_SECONDS: Final = 1.0
+#: How long until the next list is looked at: the status of the node, and of pods, is written for each.
+_PAUSE_SECONDS: Final = 1.0
 
 log = logging.getLogger(__name__)
 
@@ -134,8 +134,7 @@ class DevicePlugin:
         last: bytes | None = None
         async with aclosing(self._client.stream_bytes(LIST_AND_WATCH, Nothing())) as told:
             async for data in told:
-                is_long = len(data) > _LONG_LIST
                 if data != last:
-                    listed(await offload(partial(inventory_of, data), is_long=is_long))
+                    listed(await offload(partial(inventory_of, data), is_long=len(data) > _LONG_LIST))
                     last = data
-                await asyncio.sleep(_LONG_PAUSE_SECONDS if is_long else _PAUSE_SECONDS)
+                await asyncio.sleep(_PAUSE_SECONDS)

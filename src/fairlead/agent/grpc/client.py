@@ -117,6 +117,8 @@ class Client:
             raise Unreachable(f"{self._who} at {self.socket} does not answer: {error or 'EOF'}") from None
         except (Malformed, *_NONSENSE) as error:
             raise CallFailed(Status.INTERNAL, f"{path} answers nonsense: {error}") from None
+        except ValueError as error:  # what is no path
+            raise Unreachable(f"{self._who} at {self.socket} cannot be reached: {error}") from None
 
     def close(self) -> None:
         self._channel.close()
