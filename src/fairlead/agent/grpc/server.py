@@ -40,9 +40,10 @@ class Calls:
 
     def close(self) -> None:
         """Hang up; grpclib would leave connections open."""
-        for protocol in self._protocols:
-            protocol.processor.close("the node ends")
-            protocol.connection.close()
+        for protocol in list(self._protocols):
+            if hasattr(protocol, "connection"):  # it has come to that
+                protocol.processor.close("the node ends")
+                protocol.connection.close()
 
 
 class _Handlers:
