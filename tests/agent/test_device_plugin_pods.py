@@ -11,7 +11,17 @@ from typing import Any
 
 import pytest
 
-from fairlead.agent.device_plugins.messages import HEALTHY, Allocated, CdiName, Device, DeviceSpec, MountSpec, Options
+from fairlead.agent.device_plugins.messages import (
+    HEALTHY,
+    Allocated,
+    CdiName,
+    Device,
+    DeviceSpec,
+    MountSpec,
+    NumaNode,
+    Options,
+    Topology,
+)
 from fairlead.agent.grpc.client import CallFailed, Client
 from fairlead.agent.grpc.methods import Nothing
 from fairlead.agent.pod_resources.lister import FOLDER as POD_RESOURCES
@@ -147,6 +157,24 @@ async def test_a_pod_that_the_plugin_gives_nothing_is_refused(short: Path) -> No
 
 @real_containers
 @in_loop
+async def test_a_container_whose_device_is_not_made_ready_waits_for_that(
+    short: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairlead.agent.pods.observed.CREATE_AGAIN_SECONDS", 0.5)
+    options = Options(pre_start_required=True)
+    async with real_node(short) as node, offering(FakePlugin(node.root, options=options)) as plugin:
+        await node_has(node, "3", "3")
+        plugin.pre_start_error = "still warming up"
+        await node.create(with_zeros("p"))
+        why = "device plugin PreStartContainer rpc failed with err: rpc error: code = Unknown desc = still warming up"
+        waiting = {"reason": "CreateContainerConfigError", "message": why}
+        await node.until("p", lambda pod: state(pod).get("state") == {"waiting": waiting})
+        plugin.pre_start_error = ""
+        await node.until("p", is_running)
+
+
+@real_containers
+@in_loop
 async def test_a_pod_keeps_its_device_over_restarts_and_shows_its_health(short: Path) -> None:
     async with real_node(short) as node:
         options = Options(pre_start_required=True)
@@ -177,7 +205,12 @@ async def test_a_pod_keeps_its_device_over_restarts_and_shows_its_health(short: 
 @in_loop
 async def test_who_watches_over_devices_is_told_who_has_them(short: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fairlead.agent.pod_resources.lister._PER_SECOND", 0.001)
-    two = [Device(id=f"zero-{number}", health=HEALTHY) for number in range(2)]
+    near = Topology(nodes=[NumaNode(id=0), NumaNode(id=1)])
+    two = [Device(id="zero-0", health=HEALTHY), Device(id="zero-1", health=HEALTHY, topology=near)]
+    far = [
+        ContainerDevices(resource_name=RESOURCE, device_ids=["zero-1"], topology=Topology(nodes=[node]))
+        for node in near.nodes
+    ]
     async with real_node(short) as node, offering(FakePlugin(node.root, devices=[*two, Device(id="ill")])):
         await node_has(node, "3", "2")
         sidecar = {**with_zeros("x")["spec"]["containers"][0], "name": "aside", "restartPolicy": "Always"}
@@ -189,13 +222,13 @@ async def test_who_watches_over_devices_is_told_who_has_them(short: Path, monkey
         try:
             listed: Any = {pod.name: pod for pod in (await client.call(LIST, Nothing())).pod_resources}
             found = {each.name: each.devices for each in listed["p"].containers}
-            assert found == {"aside": devices("zero-0"), "c": devices("zero-1")}
+            assert found == {"aside": devices("zero-0"), "c": far}
             assert [each.devices for each in listed["plain"].containers] == [[]]
             older = await client.call(LIST_V1ALPHA1, Nothing())
             assert {pod.name for pod in older.pod_resources} == {"p", "plain"}
             got = await client.call(GET, GetRequest(pod_name="p", pod_namespace="default"))
             assert got.pod_resources == listed["p"]
-            assert (await client.call(GET_ALLOCATABLE, Nothing())).devices == devices("zero-0", "zero-1")
+            assert (await client.call(GET_ALLOCATABLE, Nothing())).devices == [*devices("zero-0"), *far]
             with pytest.raises(CallFailed) as refused:
                 await client.call(GET, GetRequest(pod_name="q", pod_namespace="default"))
             assert str(refused.value) == "rpc error: code = Unknown desc = pod q in namespace default not found"
