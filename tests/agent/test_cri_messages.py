@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.agent.grpc.protobuf import Malformed, Message, decode, encode
-from fairlead.agent.runtimes.base import ContainerSpec, SandboxSpec, Security
+from fairlead.agent.runtimes.base import ContainerSpec, MachineDevice, SandboxSpec, Security
 from fairlead.agent.runtimes.cri import messages as cri
 from fairlead.agent.runtimes.cri.specs import _user, container_config
 from fairlead.node.cgroups.containers import ContainerValues
@@ -118,8 +118,8 @@ def test_a_user_is_told_by_number_or_by_name(user: str, told: tuple[int | None, 
     assert (uid is None) == (told[0] is None)
 
 
-def test_an_image_is_told_as_its_pod_names_it_too() -> None:
-    """CRI-O makes no container otherwise."""
+def test_a_container_as_the_runtime_is_told_of_it() -> None:
+    """An image goes by its name, too: CRI-O makes no container otherwise."""
     sandbox = SandboxSpec(uid="u", namespace="n", name="p", hostname="p", cgroup="/u", logs=Path("/l"))
     spec = ContainerSpec(
         id="c",
@@ -135,6 +135,10 @@ def test_an_image_is_told_as_its_pod_names_it_too() -> None:
             cpu_shares=2, cpu_quota=0, cpu_period=100_000, memory_limit=0, memory_swap_limit=0, oom_score_adj=0
         ),
         log=Path("/l/c"),
+        devices=[MachineDevice("/dev/zero", "/dev/naught", "rw")],
+        annotations={"of-a-plugin": "yes", "fairlead.dev/run": "its own"},
     )
-    image = container_config(spec, sandbox, Path("/root"), Path("/words"), 0).image
-    assert (image.image, image.user_specified_image) == ("sha256:1", "a/b:1")
+    config = container_config(spec, sandbox, Path("/root"), Path("/words"), 0)
+    assert (config.image.image, config.image.user_specified_image) == ("sha256:1", "a/b:1")
+    assert config.devices == [cri.Device(container_path="/dev/naught", host_path="/dev/zero", permissions="rw")]
+    assert (config.annotations["of-a-plugin"], config.annotations["fairlead.dev/run"]) == ("yes", "c")  # ours stay

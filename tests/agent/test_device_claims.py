@@ -8,9 +8,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairlead.agent.csi.drivers import CsiDrivers
 from fairlead.agent.devices.claims import STATE, ClaimManager
-from fairlead.agent.devices.drivers import DeviceDrivers
+from fairlead.agent.devices.drivers import DRA, DeviceDrivers
 from fairlead.agent.devices.messages import HEALTHY, UNHEALTHY
 from fairlead.agent.plugins.sockets import PluginSockets
 from fairlead.api.builtin import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
@@ -81,7 +80,7 @@ async def world(root: Path, wipe_seconds: float = 30.0, server: Server | None = 
         await server.open(["ServiceAccount"])
     api = server.registry.as_user(node_user(NODE))
     drivers = DeviceDrivers(api, NODE, wipe_seconds)
-    tasks = [asyncio.create_task(each.run()) for each in (drivers, PluginSockets(root, drivers, CsiDrivers(api, NODE)))]
+    tasks = [asyncio.create_task(each.run()) for each in (drivers, PluginSockets(root, {DRA: drivers}))]
     try:
         yield World(server, root, ClaimManager(root, api, drivers))
     finally:

@@ -11,8 +11,19 @@ from pathlib import Path
 
 import pytest
 
+from fairlead.agent.device_plugins.messages import CdiName
 from fairlead.agent.devices.messages import UNHEALTHY
 from fairlead.agent.grpc import protobuf
+from fairlead.agent.grpc.client import Client
+from fairlead.agent.pod_resources.lister import FOLDER as POD_RESOURCES
+from fairlead.agent.pod_resources.messages import (
+    GET,
+    ClaimResource,
+    ContainerResources,
+    DynamicResource,
+    GetRequest,
+    PodResources,
+)
 from fairlead.agent.runtimes.base import RuntimeFailure
 from fairlead.agent.runtimes.cri import messages as cri
 from fairlead.agent.runtimes.oci.cdi import FOLDERS, inject
@@ -134,9 +145,17 @@ async def test_a_pod_waits_for_its_driver_and_keeps_its_device_over_restarts(
             await node.until("p", is_running)
             await until(lambda: node.log("p") == ["run 0"])
             await node.until("p", lambda pod: health(pod) == {"resourceID": described, "health": "Unknown"})
+            client = Client(str(node.root / POD_RESOURCES / "kubelet.sock"))
+            got = await client.call(GET, GetRequest(pod_name="p", pod_namespace="default"))
+            client.close()
+            cdi = [CdiName(name=described)]
+            device = ClaimResource(cdi_devices=cdi, driver_name=NAME, pool_name="p", device_name="gadget-0")
+            claimed = DynamicResource(claim_name="own", claim_namespace="default", claim_resources=[device])
+            shown = ContainerResources(name="c", dynamic_resources=[claimed])
+            assert got.pod_resources == PodResources(name="p", namespace="default", containers=[shown])
             driver.becomes(UNHEALTHY, "too hot")
-            shown = {"resourceID": described, "health": "Unhealthy", "message": "too hot"}
-            await node.until("p", lambda pod: health(pod) == shown)
+            unhealthy = {"resourceID": described, "health": "Unhealthy", "message": "too hot"}
+            await node.until("p", lambda pod: health(pod) == unhealthy)
             await node.stop()
             await node.start()
             await node.until("p", is_running)

@@ -23,6 +23,10 @@ from fairlead.agent import linux
 from fairlead.agent.cgroups.hierarchies import hierarchies
 from fairlead.agent.cgroups.hierarchies import own_cgroup as own_cgroup_of
 from fairlead.agent.cgroups.machine import Cgroups
+from fairlead.agent.grpc.client import Client
+from fairlead.agent.grpc.methods import Nothing
+from fairlead.agent.pod_resources.lister import FOLDER as POD_RESOURCES
+from fairlead.agent.pod_resources.messages import LIST
 from fairlead.agent.runtimes.oci.user_namespace import is_possible
 from fairlead.api.builtin import NODES, PODS
 from fairlead.api.objects import Obj
@@ -136,6 +140,9 @@ def test_a_cluster_whose_node_is_this_machine(ground: Ground, kubectl_path: Path
                 await api.create(PODS, done, "default")
                 while (await api.get(PODS, "done", "default")).obj()["status"]["phase"] != "Succeeded":  # noqa: ASYNC110
                     await asyncio.sleep(0.05)
+            client = Client(str(ground.root / POD_RESOURCES / "kubelet.sock"))
+            assert {pod.name for pod in (await client.call(LIST, Nothing())).pod_resources} == {"web"}
+            client.close()
 
         def kubectl(*words: str, typed: str = "") -> str:
             command = [str(kubectl_path), "--kubeconfig", str(up.kubeconfig), *words]
@@ -161,6 +168,7 @@ def test_a_cluster_whose_node_is_this_machine(ground: Ground, kubectl_path: Path
         assert 'kubelet_started_containers_total{container_type="container"} 2' in counted
         assert 'kubelet_started_containers_total{container_type="ephemeral_container"} 1' in counted
         assert {"kubelet_started_pods_total 2", 'kubelet_desired_pods{static="false"} 2'} <= set(counted)
+        assert 'kubelet_pod_resources_endpoint_requests_list{server_api_version="v1"} 1' in counted
         assert any(f"kubelet_pod_start_duration_seconds_count {seen}" in counted for seen in (1, 2))  # one is quick
         configuration = kubectl("get", "--raw", f"/api/v1/nodes/{name}/proxy/configz")
         assert '"maxPods":110' in configuration and f'"cgroupRoot":"{ground.cgroup}"' in configuration

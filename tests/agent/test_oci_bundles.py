@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from fairlead.agent.runtimes.base import ContainerSpec, Mount, RuntimeFailure, Security
+from fairlead.agent.runtimes.base import ContainerSpec, MachineDevice, Mount, RuntimeFailure, Security
 from fairlead.agent.runtimes.oci.capabilities import capabilities
 from fairlead.agent.runtimes.oci.config import config_of
+from fairlead.agent.runtimes.oci.devices import give
 from fairlead.agent.runtimes.oci.layout import ContainerFiles, SandboxFiles
 from fairlead.agent.runtimes.oci.users import ImageUser, image_user
 from fairlead.api.objects import Obj
@@ -74,7 +76,7 @@ def test_capabilities_are_added_and_dropped() -> None:
         capabilities(Security(added_capabilities=["fly"]))
 
 
-def _config(layers: list[Path], security: Security = Security()) -> Obj:
+def _config(layers: list[Path], security: Security = Security(), **more: Any) -> Obj:
     spec = ContainerSpec(
         id="c1",
         pod_uid="u",
@@ -91,12 +93,29 @@ def _config(layers: list[Path], security: Security = Security()) -> Obj:
         ),
         security=security,
         log=Path("/log"),
+        **more,
     )
     return config_of(spec, ContainerFiles(Path("/c/c1")), SandboxFiles(Path("/s/u")), "/kubepods/podu/c1", 0)
 
 
 def test_an_oom_score_that_the_machine_refuses_is_the_least_that_it_takes(layers: list[Path]) -> None:
     assert _config(layers)["process"]["oomScoreAdj"] == 0
+
+
+def test_devices_that_are_given_are_in_the_bundle_and_may_be_used(layers: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("/dev/zero")
+    config = _config(layers, annotations={"note": "said"})
+    assert config["annotations"] == {"note": "said"}
+    every = [MachineDevice("/dev/null", "/dev/a", "rwm"), MachineDevice(str(tmp_path / "link"), "/dev/a", "r")]
+    give(config, every)
+    (node,) = config["linux"]["devices"]  # the second is in the place of the first
+    assert (node["path"], node["type"], node["major"], node["minor"]) == ("/dev/a", "c", 1, 5)
+    assert {"allow": True, "type": "c", "major": 1, "minor": 5, "access": "r"} in config["linux"]["resources"][
+        "devices"
+    ]
+    for wrong, why in (("/dev/none", "failed to stat device /dev/none"), ("/etc/hostname", "is not a device node")):
+        with pytest.raises(RuntimeFailure, match=why):
+            give(config, [MachineDevice(wrong, "/dev/b", "rw")])
 
 
 def test_limits_and_mounts_are_in_the_bundle(layers: list[Path]) -> None:

@@ -25,10 +25,11 @@ from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.cgroups.probes import least_oom_score_adj
 from fairlead.agent.cgroups.usage import CgroupUsage, usage_of
 from fairlead.agent.claims import claim
-from fairlead.agent.csi.drivers import CsiDrivers
+from fairlead.agent.csi.drivers import CSI, CsiDrivers
 from fairlead.agent.csi.volumes import CsiVolumes
+from fairlead.agent.device_plugins.manager import DEVICE_PLUGIN, DevicePlugins
 from fairlead.agent.devices.claims import ClaimManager
-from fairlead.agent.devices.drivers import DeviceDrivers
+from fairlead.agent.devices.drivers import DRA, DeviceDrivers
 from fairlead.agent.eviction import Evictions
 from fairlead.agent.health_port import serve_health
 from fairlead.agent.image_collector import ImageCollector
@@ -44,7 +45,8 @@ from fairlead.agent.memory_notices import MemoryNotices
 from fairlead.agent.network_choice import Networking
 from fairlead.agent.network_seam import NetworkFailed
 from fairlead.agent.node_object import NodeIdentity, NodeObject
-from fairlead.agent.plugins.sockets import PluginSockets
+from fairlead.agent.plugins.sockets import PluginHandler, PluginSockets
+from fairlead.agent.pod_resources.lister import PodResourcesLister
 from fairlead.agent.pods import apparmor, selinux
 from fairlead.agent.pods.events import PodEvents
 from fairlead.agent.pods.log_rotation import LogRotation
@@ -191,7 +193,11 @@ class NodeAgent:
         self._provisioner = LocalPathProvisioner(storage, identity.name, identity.hostname, root) if storage else None
         self._network, self._root = networking(config), root
         self._drivers, self._csi_drivers = DeviceDrivers(api, identity.name), CsiDrivers(api, identity.name)
-        self._sockets = PluginSockets(root, self._drivers, self._csi_drivers)
+        self._device_plugins = DevicePlugins(root)
+        kinds: dict[str, PluginHandler] = {DRA: self._drivers, CSI: self._csi_drivers}
+        if self._runtime.has_users:  # a user may give nobody a device
+            kinds[DEVICE_PLUGIN] = self._device_plugins
+        self._sockets = PluginSockets(root, kinds)
         self._network_failure = self._adopting_failure = ""
         self._least_oom_score_adj = least
         self._keepers = keepers
@@ -240,7 +246,9 @@ class NodeAgent:
             self._images.listed,
             config.node_status_max_images,
             lambda: csi.in_use,
+            self._device_plugins.amounts,
         )
+        self._device_plugins.subscribe(node.look_again)
         services = Informer(self._api, SERVICES, Service)
         pods = Informer(self._api, PODS, Pod, fields=f"spec.nodeName={self._identity.name}")
         place = self._place(services, csi)
@@ -286,9 +294,16 @@ class NodeAgent:
                 await known
                 group.create_task(self._drivers.run(), name="drivers")
                 group.create_task(self._sockets.run(), name="plugins")
+                resources = PodResourcesLister(
+                    self._root, place.devices, self._device_plugins, lambda: worker.real_pods
+                )
+                if self._runtime.has_users:
+                    group.create_task(self._device_plugins.run(), name="device plugins")
+                    group.create_task(resources.run(), name="pod resources")
                 if self._serving is not None:
                     shown = whole_document(self._configured.configuration)
-                    streams = RealPodStreams(worker, place, shown, self._measured, evictions.counts)
+                    families = resources.families
+                    streams = RealPodStreams(worker, place, shown, self._measured, evictions.counts, families)
                     group.create_task(self._serve(self._serving, streams))
                 await nodes.synced()
                 await services.synced()
@@ -410,6 +425,7 @@ class NodeAgent:
             claims=Claims(self._api, self._identity.name, csi),
             devices=ClaimManager(self._root, self._api, self._drivers),
             topology=self._topology,
+            device_plugins=self._device_plugins,
             services=lambda: with_api_server_at(services, self._api_server) if self._api_server else services,
             users=UserRanges(self._root / POD_FOLDERS, config.max_pods, ids_per_pod(config)),
             events=PodEvents(self._recorder, config.event_record_qps, config.event_burst),

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from fairlead.agent.device_plugins.manager import DeviceAmounts
 from fairlead.agent.images_seam import ListedImage
 from fairlead.agent.machine import architecture, node_info
 from fairlead.agent.runtimes.base import HandlerFeatures, Runtime
@@ -79,17 +80,21 @@ class NodeObject:
         images: Callable[[], Sequence[ListedImage]] = tuple,
         most_images: int = -1,
         volumes_in_use: Callable[[], Sequence[str]] = tuple,
+        devices: Callable[[Mapping[str, str]], DeviceAmounts] = lambda _: DeviceAmounts({}, {}),
     ) -> None:
         """`registered`: how the node was last seen; `port`: where it answers as a kubelet does, 0: nowhere; `features`:
         those that it declares; `images`: those that are here, of which it tells of so many (all, if negative);
-        `volumes_in_use`: of those that are attached to it.
+        `volumes_in_use`: of those that are attached to it; `devices`: what it has by plugins, for a node whose status
+        shows that capacity.
         """
         self._list_images, self._most_images = images, most_images
         self._images: list[Obj] = []
-        self._volumes_in_use, self._in_use = volumes_in_use, list[str]()
+        self._volumes_in_use = volumes_in_use
         self._api, self._recorder, self._identity, self._health = api, recorder, identity, health
         self._capacity = {name: str(amount) for name, amount in capacity.items()}
         self._allocatable = {name: str(amount) for name, amount in allocatable.items()}
+        self._devices = devices
+        self._told: Obj = {}  # the last status that was written, without what follows from amounts that others have set
         self._runtime, self._info = runtime, node_info()
         self._conditions: list[Obj] = []
         self._written = 0  # the node's resourceVersion after our last status
@@ -119,7 +124,7 @@ class NodeObject:
 
     async def run(self, update_seconds: float, report_seconds: float) -> None:
         """Write the status whenever it has changed, and now and then when it has not. Until cancelled."""
-        reported_at, shown = monotonic(), self._news(self._conditions, self._allocatable, self._images, self._in_use)
+        reported_at, shown = monotonic(), _news(self._told)
         while True:
             try:
                 async with asyncio.timeout(update_seconds):
@@ -128,10 +133,10 @@ class NodeObject:
                 pass
             self._look.clear()
             if self._take_conditions():
-                shown = self._news(self._conditions, self._allocatable, self._images, self._in_use)
+                shown = _news({**self._told, "conditions": self._conditions})
             await self._look_at_images()
             status = self._status(self._health())
-            news = self._news(status["conditions"], status["allocatable"], status["images"], status["volumesInUse"])
+            news = _news(self._with_extended(status))
             if news == shown and monotonic() - reported_at < report_seconds:
                 continue
             try:
@@ -153,8 +158,9 @@ class NodeObject:
 
     async def _write(self, status: Obj) -> None:
         name = self._identity.name
-        written = await self._api.patch(NODES, name, "", {"status": status}, subresource="status")
-        self._written = int(written.view(Versioned).metadata.resource_version)
+        patch = {"status": self._with_extended(status)}
+        written = await self._api.patch(NODES, name, "", patch, subresource="status")
+        self._told, self._written = status, int(written.view(Versioned).metadata.resource_version)
 
     def _take_conditions(self) -> bool:
         """Go on from the conditions that others have written since, as a node controller that takes the node for lost;
@@ -180,7 +186,9 @@ class NodeObject:
         name = self._identity.name
         if self._identity.is_registering:
             try:
-                made = await self._api.create(NODES, {**self._described(), "status": self._status(self._health())})
+                status = self._status(self._health())
+                made = await self._api.create(NODES, {**self._described(), "status": status})
+                self._told = status
                 self.uid = made.view(Object).metadata.uid
                 return
             except AlreadyExists:
@@ -225,13 +233,14 @@ class NodeObject:
         }
 
     def _status(self, health: NodeHealth) -> Obj:
-        self._in_use = list(self._volumes_in_use())
+        node = self._registered()
+        devices = self._devices(node.status.capacity if node is not None else {})
         found = node_conditions(self._conditions, health, timestamp())
         self._conditions = found.conditions
-        self.tell(*(NodeEvent(NORMAL, reason, self._told(reason)) for reason in found.events))
+        self.tell(*(NodeEvent(NORMAL, reason, self._message(reason)) for reason in found.events))
         return {
-            "capacity": self._capacity,
-            "allocatable": {**self._allocatable, **self._extended()},
+            "capacity": {**self._capacity, **devices.capacity},
+            "allocatable": {**self._allocatable, **devices.allocatable},
             "conditions": found.conditions,
             "addresses": [
                 {"type": "InternalIP", "address": self._identity.ip},
@@ -239,7 +248,7 @@ class NodeObject:
             ],
             "images": self._images,
             "declaredFeatures": self._features,
-            "volumesInUse": self._in_use,
+            "volumesInUse": list(self._volumes_in_use()),
             **self._of_runtime(),
             **({"daemonEndpoints": {"kubeletEndpoint": {"Port": self._port}}} if self._port else {}),
         }
@@ -254,19 +263,13 @@ class NodeObject:
             "runtimeHandlers": [_shown(*each) for each in runtime.handlers.items()],
         }
 
-    def _extended(self) -> dict[str, str | None]:
-        """What is to change because others have set amounts of extended resources."""
+    def _with_extended(self, status: Obj) -> Obj:
+        """With what is to change because others have set amounts of extended resources."""
         node = self._registered()
-        return extended_changes(node.status.capacity, node.status.allocatable) if node is not None else {}
+        changes = extended_changes(node.status.capacity, node.status.allocatable) if node is not None else {}
+        return {**status, "allocatable": {**changes, **status["allocatable"]}}
 
-    def _news(
-        self, conditions: Sequence[Obj], allocatable: Obj, images: Sequence[Obj], in_use: Sequence[str]
-    ) -> tuple[Obj, Obj, Sequence[Obj], Sequence[str], list[tuple[str, str, str, str]]]:
-        """What of a status is worth to be written at once: not the time of the heartbeat."""
-        shown = [(each["type"], each["status"], each["reason"], each["message"]) for each in conditions]
-        return self._of_runtime(), allocatable, images, in_use, shown
-
-    def _told(self, reason: str) -> str:
+    def _message(self, reason: str) -> str:
         return f"Node {self._identity.name} status is now: {reason}"
 
 
@@ -276,3 +279,9 @@ def _shown(handler: str, features: HandlerFeatures) -> Obj:
         "userNamespaces": features.has_user_namespaces,
     }
     return {"name": handler, "features": shown}
+
+
+def _news(status: Obj) -> Obj:
+    """What of a status is worth to be written at once: not the time of the heartbeat."""
+    conditions = [(each["type"], each["status"], each["reason"], each["message"]) for each in status["conditions"]]
+    return {**status, "conditions": conditions}

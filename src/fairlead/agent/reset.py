@@ -14,12 +14,14 @@ from fairlead.agent.cgroups.daemons import take_back
 from fairlead.agent.cgroups.hierarchies import hierarchies
 from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.claims import LOCK, claimed, held
+from fairlead.agent.device_plugins.manager import FOLDER as DEVICE_PLUGINS
 from fairlead.agent.devices.claims import STATE
 from fairlead.agent.measuring.machine import ROOT
 from fairlead.agent.network.reset import reset as reset_network
 from fairlead.agent.network.settings import NetworkSettings
 from fairlead.agent.network_choice import FOLDER
 from fairlead.agent.plugins.sockets import PLUGINS, REGISTRY
+from fairlead.agent.pod_resources.lister import FOLDER as POD_RESOURCES
 from fairlead.agent.runtimes.oci.layout import Layout
 from fairlead.agent.runtimes.oci.records import container_records, sandbox_records
 from fairlead.agent.runtimes.oci.runtime import OWN_MOUNT
@@ -34,7 +36,7 @@ from fairlead.runtime.loops import run
 _OWN: Final = (
     *("containers", "sandboxes", "state", "pods", "logs", "last-words", "volumes", "static-pods", "pki", "pulls"),
     *("boot-id", OWN_MOUNT, "cri-endpoint", "cgroups.json", DAEMONS, LOCK, "limits.json", "probe"),
-    *(REGISTRY, PLUGINS, STATE, CPU_STATE, MEMORY_STATE),
+    *(REGISTRY, PLUGINS, STATE, CPU_STATE, MEMORY_STATE, DEVICE_PLUGINS, POD_RESOURCES),
 )
 #: How long processes that were killed may take to be gone: ten seconds.
 _MOST_TRIES: Final = 200

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
 
@@ -21,6 +19,7 @@ import msgspec
 
 from fairlead.agent.devices.drivers import DeviceDrivers, NoDriver
 from fairlead.agent.devices.messages import Claim, Device
+from fairlead.agent.state_file import StateFile
 from fairlead.api.builtin import RESOURCE_CLAIMS
 from fairlead.api.devices import DeviceId, ResourceClaim
 from fairlead.api.errors import ApiError, NotFound
@@ -48,6 +47,7 @@ class PreparedDevice(msgspec.Struct, frozen=True):
     cdi: tuple[str, ...]
     pool: str = ""
     name: str = ""
+    share: str = ""
 
     def is_for(self, request: str) -> bool:
         """`""` stands for all requests; a device that names none is for all of them, too."""
@@ -80,10 +80,11 @@ class _State(msgspec.Struct):
 
 class ClaimManager:
     def __init__(self, root: Path, api: Api, drivers: DeviceDrivers) -> None:
-        self._file, self._api, self._drivers, self._healths = root / STATE, api, drivers, drivers.healths
-        self._held: dict[str, _Held] = {held.key: held for held in _read(self._file)}
+        self._api, self._drivers, self._healths = api, drivers, drivers.healths
+        self._file = StateFile(root / STATE, _State)
+        state = self._file.read()  # of what cannot be read the devices stay prepared, and its pods go on
+        self._held: dict[str, _Held] = {held.key: held for held in (state.claims if state is not None else ())}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # those that somebody has or wants
-        self._writing, self._version, self._written = Lock(), 0, 0
 
     async def run(self, is_active: Callable[[str], bool]) -> None:
         """Until cancelled: give back what pods have left that are not there any more."""
@@ -209,16 +210,31 @@ class ClaimManager:
 
     def cdi_devices(self, pod: Pod, manifest: Obj, container: Obj) -> list[str]:
         """What the runtime is to add to a container, as CDI names it."""
-        asked: dict[str, list[str]] = defaultdict(list)  # by the name in the pod: requests, "" for all of them
+        wanted = self._wanted(pod, manifest, container)
+        found = [device for name, request in wanted for device in self._devices(pod.metadata.namespace, name, request)]
+        return list(dict.fromkeys(found))
+
+    def claimed(
+        self, pod: Pod, manifest: Obj, container: Obj
+    ) -> Mapping[tuple[str, str], Mapping[str, Sequence[PreparedDevice]]]:
+        """All that is prepared of the claims of a container, by namespace and name of the claim, and by driver."""
+        try:
+            wanted = self._wanted(pod, manifest, container)
+        except NotMadeYet:
+            return {}
+        found = {name: self._held.get(f"{pod.metadata.namespace}/{name}") for name, _ in wanted}
+        return {(held.namespace, held.name): held.devices for held in found.values() if held is not None}
+
+    def _wanted(self, pod: Pod, manifest: Obj, container: Obj) -> list[tuple[str, str]]:
+        """Claims, and of each a request, or nothing for all of them. NotMadeYet."""
+        asked: dict[str, list[str]] = defaultdict(list)  # by the name in the pod
         for claim in (container.get("resources") or {}).get("claims") or ():
             asked[claim["name"]].append(claim.get("request") or "")
         names, wanted = PodClaimNames(pod), list[tuple[str, str]]()
         for entry in pod_claims(pod) if asked else ():
             if entry.name in asked and (name := names.of(entry)):
                 wanted += [(name, request) for request in asked[entry.name]]
-        wanted += _extended(manifest, container)
-        found = [device for name, request in wanted for device in self._devices(pod.metadata.namespace, name, request)]
-        return list(dict.fromkeys(found))
+        return [*wanted, *_extended(manifest, container)]
 
     def subscribe_health(self, changed: Callable[[str], None]) -> None:
         """Call that with the uid of each pod that has a device whose health has changed."""
@@ -277,16 +293,7 @@ class ClaimManager:
 
     async def _keep(self) -> None:
         """OSError where the disk takes it not."""
-        self._version += 1
-        content = msgspec.json.encode(_State(list(self._held.values())))
-        await asyncio.to_thread(self._write, self._version, content)
-
-    def _write(self, version: int, content: bytes) -> None:
-        """In a thread, which goes on when nobody waits any more: what is newest stays."""
-        with self._writing:
-            if version > self._written:
-                _replace(self._file, content)
-                self._written = version
+        await self._file.keep(_State(list(self._held.values())))
 
 
 def _drivers(claim: ResourceClaim) -> list[str]:
@@ -296,7 +303,7 @@ def _drivers(claim: ResourceClaim) -> list[str]:
 
 def _prepared(device: Device) -> PreparedDevice:
     requests, cdi = tuple(device.request_names), tuple(device.cdi_device_ids)
-    return PreparedDevice(requests, cdi, device.pool_name, device.device_name)
+    return PreparedDevice(requests, cdi, device.pool_name, device.device_name, device.share_id or "")
 
 
 def _extended(manifest: Obj, container: Obj) -> Iterable[tuple[str, str]]:
@@ -307,25 +314,3 @@ def _extended(manifest: Obj, container: Obj) -> Iterable[tuple[str, str]]:
         amount = requests.get(mapping["resourceName"])
         if mapping["containerName"] == container["name"] and amount is not None and parse(amount):
             yield status["resourceClaimName"], mapping["requestName"]
-
-
-def _read(file: Path) -> list[_Held]:
-    """What nobody can read is put aside: its devices stay prepared, and its pods go on."""
-    try:
-        return msgspec.json.decode(file.read_bytes(), type=_State).claims
-    except FileNotFoundError:
-        return []
-    except msgspec.DecodeError as problem:
-        aside = file.with_name(f"{file.name}.unreadable")
-        log.warning("%s cannot be read, and is %s now: %s", file, aside, problem)
-        file.replace(aside)
-        return []
-
-
-def _replace(file: Path, content: bytes) -> None:
-    new = file.with_name(f"{file.name}.new")
-    with new.open("wb") as written:
-        written.write(content)
-        written.flush()
-        os.fsync(written.fileno())
-    new.replace(file)

@@ -62,7 +62,7 @@ class DeviceDrivers:
             raise NoDriver(f"DRA driver {driver} is not registered")
         return next((plugin for plugin in reversed(plugins) if plugin.is_connected), plugins[-1])
 
-    def register(self, info: PluginInfo, endpoint: str) -> str:
+    async def register(self, info: PluginInfo, endpoint: str) -> str:
         """Why it cannot be, or nothing."""
         from fairlead.agent.devices.plugin import Plugin  # with what speaks gRPC
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from grpclib.client import Channel, Stream, UnaryStreamMethod, UnaryUnaryMethod
+from grpclib.client import Channel, UnaryStreamMethod, UnaryUnaryMethod
 from grpclib.config import Configuration
 from grpclib.const import Status
 from grpclib.encoding.base import CodecBase
@@ -20,7 +20,7 @@ from grpclib.exceptions import GRPCError, ProtocolError, StreamTerminatedError
 
 from fairlead.agent.grpc import protobuf
 from fairlead.agent.grpc.methods import Answer, Asked, Method
-from fairlead.agent.grpc.protobuf import Malformed
+from fairlead.agent.grpc.protobuf import M, Malformed
 from fairlead.agent.runtimes.base import RuntimeFailure
 from fairlead.runtime.offload import offload
 
@@ -50,12 +50,13 @@ class Unreachable(RuntimeFailure):
 
 
 class Client:
-    def __init__(self, endpoint: str, who: str = "the container runtime") -> None:
-        """ValueError for what is no path of a socket, or `unix://` before one; `who` listens there."""
+    def __init__(self, endpoint: str, who: str = "the container runtime", longest: int = _LONGEST_ANSWER) -> None:
+        """ValueError for what is no path of a socket, or `unix://` before one; `who` listens there, and may answer so
+        many bytes at once."""
         path = endpoint.removeprefix(_SCHEME)
         if not path.startswith("/"):
             raise ValueError(f"container runtime endpoint {endpoint!r}: write unix:///path/of/the/socket")
-        self.socket, self._who = Path(path), who
+        self.socket, self._who, self._longest = Path(path), who, longest
         config = Configuration(http2_connection_window_size=_WINDOW_BYTES, http2_stream_window_size=_WINDOW_BYTES)
         self._channel = Channel(path=path, codec=Codec(), config=config)
 
@@ -65,21 +66,29 @@ class Client:
         with self._failures_of(method.path):
             async with remote.open(timeout=seconds) as stream:
                 await stream.send_message(asked, end=True)
-                _bound(stream)
+                bound(stream, self._longest)
                 answer = await stream.recv_message()
             if answer is None:
                 raise Malformed("no message")
-            return await _decoded(answer, method)
+            return await decoded(answer, method.answer)
 
     async def stream(self, method: Method[Asked, Answer], asked: Asked) -> AsyncGenerator[Answer, None]:
         """What the runtime tells one after the other, until it ends that. CallFailed, Unreachable."""
+        async with aclosing(self.stream_bytes(method, asked)) as told:
+            async for answer in told:
+                with self._failures_of(method.path):
+                    found = await decoded(answer, method.answer)
+                yield found
+
+    async def stream_bytes(self, method: Method[Asked, Answer], asked: Asked) -> AsyncGenerator[bytes, None]:
+        """The same as it comes, for whoever does not look at all of it."""
         remote = UnaryStreamMethod[Asked, bytes](self._channel, method.path, method.asked, bytes)
         with self._failures_of(method.path):
             async with remote.open() as stream:
                 await stream.send_message(asked, end=True)
-                _bound(stream)
+                bound(stream, self._longest)
                 async for answer in stream:
-                    yield await _decoded(answer, method)
+                    yield answer
 
     async def connected(self) -> asyncio.Future[None]:
         """Connect, if that is not so yet; what comes back is done once the connection is lost. Unreachable."""
@@ -108,37 +117,41 @@ class Client:
             raise Unreachable(f"{self._who} at {self.socket} does not answer: {error or 'EOF'}") from None
         except (Malformed, *_NONSENSE) as error:
             raise CallFailed(Status.INTERNAL, f"{path} answers nonsense: {error}") from None
+        except ValueError as error:  # what is no path
+            raise Unreachable(f"{self._who} at {self.socket} cannot be reached: {error}") from None
 
     def close(self) -> None:
         self._channel.close()
 
 
-def _bound(stream: Stream[Any, Any]) -> None:
-    """Of a request that was sent: grpclib takes an answer of any length, and has no setting for that."""
-    answered = stream._stream
+def bound(stream: Any, longest: int) -> None:
+    """Of a request of grpclib that was sent, or is answered: it takes a message of any length, and has no setting."""
+    remote = stream._stream
 
     async def read(size: int) -> bytes:
-        if size > _LONGEST_ANSWER:
-            problem = f"grpc: received message larger than max ({size} vs. {_LONGEST_ANSWER})"
+        if size > longest:
+            problem = f"grpc: received message larger than max ({size} vs. {longest})"
             raise GRPCError(Status.RESOURCE_EXHAUSTED, problem)
-        return await answered.buffer.read(size)
+        data: bytes = await remote.buffer.read(size)
+        return data
 
-    answered.recv_data = read  # type: ignore[method-assign]
+    remote.recv_data = read
 
 
-async def _decoded(answer: bytes, method: Method[Asked, Answer]) -> Answer:
-    """A long one beside the loop. Malformed for bytes that are no answer."""
-    decoded = partial(protobuf.decode, answer, method.answer)
-    return await offload(decoded, is_long=len(answer) > _LONG_ANSWER)
+async def decoded(data: bytes, kind: type[M]) -> M:
+    """A long one beside the loop. Malformed for bytes that are no such message."""
+    return await offload(partial(protobuf.decode, data, kind), is_long=len(data) > _LONG_ANSWER)
 
 
 class Codec(CodecBase):
-    """For grpclib: of our messages, which go out; what comes in stays bytes, since it may be long."""
+    """For grpclib: of our messages, which go out; what comes in stays bytes, since it may be long. What goes out may be
+    bytes, too.
+    """
 
     __content_subtype__ = "proto"
 
     def encode(self, message: Any, message_type: Any) -> bytes:
-        return protobuf.encode(message)
+        return message if isinstance(message, bytes) else protobuf.encode(message)
 
     def decode(self, data: bytes, message_type: Any) -> Any:
         return data

@@ -10,10 +10,8 @@ import logging
 import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
-from fairlead.agent.csi.drivers import CSI, CsiDrivers
-from fairlead.agent.devices.drivers import DRA, DeviceDrivers
 from fairlead.agent.plugins.messages import PluginInfo
 from fairlead.runtime.clock import monotonic
 
@@ -40,12 +38,34 @@ class _Failed(NamedTuple):
     seconds: float
 
 
+class PluginHandler(Protocol):
+    """Takes the plugins of one kind."""
+
+    async def register(self, info: PluginInfo, endpoint: str) -> str:
+        """Why it cannot be, or nothing."""
+        ...
+
+    def deregister(self, name: str, endpoint: str) -> None:
+        """Its socket has gone."""
+        ...
+
+
+class _Accepted(NamedTuple):
+    handler: PluginHandler
+    name: str
+    endpoint: str
+
+    def deregister(self) -> None:
+        self.handler.deregister(self.name, self.endpoint)
+
+
 class PluginSockets:
-    def __init__(self, root: Path, drivers: DeviceDrivers, csi: CsiDrivers) -> None:
-        self._folder, self._drivers, self._csi = root / REGISTRY, drivers, csi
+    def __init__(self, root: Path, handlers: Mapping[str, PluginHandler]) -> None:
+        """`handlers` by what plugins of their kind call themselves."""
+        self._folder, self._handlers = root / REGISTRY, handlers
         for folder in (self._folder, root / PLUGINS):
             folder.mkdir(mode=0o750, parents=True, exist_ok=True)
-        self._registered: dict[_Socket, tuple[str, str]] = {}  # driver and endpoint
+        self._registered: dict[_Socket, _Accepted] = {}
         self._failed: dict[_Socket, _Failed] = {}
 
     async def run(self) -> None:
@@ -61,7 +81,7 @@ class PluginSockets:
             log.warning("%s cannot be looked through: %s", self._folder, problem)
             return
         for gone in self._registered.keys() - found:
-            self._deregister(*self._registered.pop(gone))
+            self._registered.pop(gone).deregister()
         for gone in self._failed.keys() - found:
             del self._failed[gone]
         now = monotonic()
@@ -75,20 +95,20 @@ class PluginSockets:
     async def _register(self, socket: _Socket) -> None:
         from fairlead.agent.plugins.registration import NotRegistered, register  # with what speaks gRPC
 
-        accepted: list[tuple[str, str]] = []
+        accepted: list[_Accepted] = []
 
         async def accept(info: PluginInfo) -> str:
             endpoint = info.endpoint or str(socket.path)
-            if problem := await self._accept(socket.path, info, endpoint):
+            if problem := await self._problem_of(socket.path, info, endpoint):
                 return f"RegisterPlugin error -- {problem}"
-            accepted.append((info.name, endpoint))
+            accepted.append(_Accepted(self._handlers[info.type], info.name, endpoint))
             return ""
 
         try:
             await register(socket.path, accept)
         except NotRegistered as failure:
             for each in accepted:  # it has not heard of that: it is asked anew
-                self._deregister(*each)
+                each.deregister()
             seconds = _FIRST_AGAIN_SECONDS
             if (before := self._failed.get(socket)) is not None:
                 seconds = min(2 * before.seconds, _LONGEST_AGAIN_SECONDS)
@@ -98,19 +118,13 @@ class PluginSockets:
             self._failed.pop(socket, None)
             (self._registered[socket],) = accepted
 
-    def _deregister(self, name: str, endpoint: str) -> None:
-        self._drivers.deregister(name, endpoint)
-        self._csi.deregister(name, endpoint)
-
-    async def _accept(self, path: Path, info: PluginInfo, endpoint: str) -> str:
+    async def _problem_of(self, path: Path, info: PluginInfo, endpoint: str) -> str:
         """Why it cannot be a plugin here, or nothing."""
-        if info.type not in (DRA, CSI):
+        if (handler := self._handlers.get(info.type)) is None:
             return f"no handler registered for plugin type: {info.type} at socket {path}"
         if not endpoint.startswith("/"):
             return f"plugin validation failed with err: endpoint {endpoint} is no absolute path"
-        if info.type == DRA:
-            return self._drivers.register(info, endpoint)
-        return await self._csi.register(info, endpoint)
+        return await handler.register(info, endpoint)
 
 
 def _sockets(folder: Path) -> Iterator[_Socket]:

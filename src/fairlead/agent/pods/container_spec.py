@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from fairlead.agent.device_plugins.given import DevicesGiven
 from fairlead.agent.images_seam import Image
 from fairlead.agent.pods.apparmor import profile_of
 from fairlead.agent.pods.environment import CannotConfigure, all_expanded
@@ -39,7 +40,10 @@ class Made(msgspec.Struct, frozen=True):
     default_seccomp: Obj
     #: The container whose processes it is to see.
     process_target: str = ""
+    #: What drivers have prepared, as CDI names it.
     cdi_devices: Sequence[str] = ()
+    #: What plugins have given.
+    devices: DevicesGiven = DevicesGiven()
 
 
 def container_spec(manifest: Obj, container: Obj, made: Made) -> ContainerSpec:
@@ -62,7 +66,9 @@ def container_spec(manifest: Obj, container: Obj, made: Made) -> ContainerSpec:
         security=_security(manifest, container, made),
         host_pid=bool(spec.get("hostPID")),
         process_target=made.process_target,
-        cdi_devices=made.cdi_devices,
+        cdi_devices=[*made.devices.cdi, *made.cdi_devices],
+        devices=made.devices.devices,
+        annotations=made.devices.annotations,
         has_tty=bool(container.get("tty")),
         has_stdin=bool(container.get("stdin")),
         has_stdin_once=bool(container.get("stdinOnce")),

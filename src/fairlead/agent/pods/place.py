@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from fairlead.agent.cgroups.machine import Cgroups
+from fairlead.agent.device_plugins.manager import DevicePlugins
 from fairlead.agent.devices.claims import ClaimManager
 from fairlead.agent.images_seam import Images
 from fairlead.agent.network.settings import DEFAULT_DOMAIN
@@ -50,6 +51,7 @@ class Place:
     claims: Claims
     devices: ClaimManager
     topology: TopologyManager
+    device_plugins: DevicePlugins
     #: Those of the cluster.
     services: Callable[[], Iterable[Service]]
     events: PodEvents

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
+from fairlead.agent.device_plugins.errors import PluginError
 from fairlead.agent.images_seam import Image, PullFailure
 from fairlead.agent.network_seam import HostPort, NetworkFailed
 from fairlead.agent.pods.container_spec import Made, container_spec
@@ -177,6 +178,10 @@ class RealPod:
             self.errands.forget_after("devices back", AGAIN_SECONDS)
         return not problem
 
+    async def allocate_devices(self) -> str:
+        """Why it cannot have those of plugins; nothing once it has them."""
+        return await self.place.device_plugins.allocate(self.manifest)
+
     async def set_up_volumes(self) -> str:
         images = ImageVolumes(self.place.pulls, self._pull_secrets)
         problem = await self._volumes.set_up(self._volumes_wanted, self._content(self.place.sources), images)
@@ -225,7 +230,7 @@ class RealPod:
                 container_spec(self.manifest, whole, await self._made(whole, attempt, image))
             )
             await runtime.start(id_)
-        except (CannotConfigure, VolumeProblem) as problem:
+        except (CannotConfigure, VolumeProblem, PluginError) as problem:
             return Start(problem="CreateContainerConfigError", message=str(problem))
         except CannotStart as problem:
             id_ = self.current[container.name] = self._run_of(container.name, attempt)
@@ -363,11 +368,14 @@ class RealPod:
         place, meta = self.place, self.pod.metadata
         has_env_files, services = place.configured.gates.enabled(ENV_FILES), self._services()
         files = EnvFiles(self._volumes.path) if has_env_files else None
+        devices = await place.device_plugins.given(self.manifest, container)
         env = await environment(container, meta.namespace, place.sources, self._downward(), services, files)
+        env = {**devices.env, **env}
         folder, is_recursive = place.folder(meta.uid) / "etc", self._mounts_recursively(container)
         mounts = await asyncio.to_thread(
             lambda: [
                 *system_mounts(folder, self.manifest, self.addresses, place.cluster_domain, place.network),
+                *devices.mounts,
                 *self._volumes.mounts(container, env, can_be_read_only_below=is_recursive),
             ]
         )
@@ -377,8 +385,8 @@ class RealPod:
         seccomp = {"type": "RuntimeDefault"} if place.configured.configuration.seccomp_default else {}
         profiles = place.root / "seccomp"
         file, target = logs / f"{attempt}.log", self._target(container)
-        devices = place.devices.cdi_devices(self.pod, self.manifest, container)
-        return Made(id_, attempt, image, env, mounts, values, file, profiles, seccomp, target, devices)
+        cdi = place.devices.cdi_devices(self.pod, self.manifest, container)
+        return Made(id_, attempt, image, env, mounts, values, file, profiles, seccomp, target, cdi, devices)
 
     @property
     def _features(self) -> HandlerFeatures:

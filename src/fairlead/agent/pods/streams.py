@@ -38,10 +38,11 @@ class RealPodStreams:
         configuration: Obj,
         measured: Callable[[], NodeMeasurements | None],
         evictions: Mapping[str, int],
+        families: Iterable[Family] = (),
     ) -> None:
-        """`measured` has what was measured last; `evictions` are counted by signal."""
+        """`measured` has what was measured last; `evictions` are counted by signal, and more in `families`."""
         self._worker, self._place, self._configuration = worker, place, configuration
-        self._measured, self._evictions = measured, evictions
+        self._measured, self._evictions, self._families = measured, evictions, families
 
     def pods(self) -> Iterable[Encoded]:
         return [encoded(real.manifest) for real in self._worker.real_pods]
@@ -91,12 +92,15 @@ class RealPodStreams:
         return self._evictions
 
     def metrics(self) -> Iterable[Family]:
-        return (
-            *self._place.metrics.families,
-            *self._place.devices.families,
-            *self._place.topology.families,
-            self._desired(),
+        place = self._place
+        counted = (
+            place.metrics.families,
+            place.devices.families,
+            place.device_plugins.families,
+            place.topology.families,
+            self._families,
         )
+        return *(family for families in counted for family in families), self._desired()
 
     def _desired(self) -> Family:
         counts = Counter(str(self._worker.is_static(real)).lower() for real in self._worker.real_pods)

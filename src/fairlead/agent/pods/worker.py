@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Sequence, Set
 from typing import Final
 
-from fairlead.agent.pods.admission import admission_of
+from fairlead.agent.pods.admission import admission_of, is_admitted
 from fairlead.agent.pods.node_pods import NodePods
 from fairlead.agent.pods.observed import ObservedRuntime
 from fairlead.agent.pods.place import Place
@@ -43,6 +43,7 @@ from fairlead.runtime.workqueue import WorkQueue
 WORKERS: Final = 16
 #: How soon a source that a pod waits for is looked for again.
 SOURCES_AGAIN_SECONDS: Final = 5.0
+_ALLOCATION: Final = "devices of plugins"
 
 log = logging.getLogger(__name__)
 
@@ -90,6 +91,7 @@ class PodWorker:
         self._place.runtime.subscribe(self._container_ended)
         self._place.runtime.subscribe_lost(self._sandbox_lost)
         self._place.devices.subscribe_health(self._device_told_of)
+        self._place.device_plugins.subscribe_health(self._device_told_of)
         self._pods.subscribe_static(self._pod_event)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._take_from_api(), name="pods of the API server")
@@ -159,14 +161,17 @@ class PodWorker:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._remnants.sweep(), name="remnants")
             group.create_task(self._place.devices.run(self._is_active), name="claims of devices")
+            group.create_task(self._place.device_plugins.reconcile(self._unfinished), name="devices of plugins")
 
     def _has_own(self, uid: str) -> bool:
         """Whether the pod may have CPUs and memory of its own still; before all are known, whoever had some may."""
-        left = (pod.metadata.uid for pod in self._pods if not pod.is_finished)
-        return not self._is_complete or uid in self._admitted or uid in left
+        return not self._is_complete or uid in self._unfinished()
 
     def _is_active(self, uid: str) -> bool:
         return uid in self._real or any(pod.metadata.uid == uid and not pod.is_finished for pod in self._pods)
+
+    def _unfinished(self) -> Set[str]:
+        return self._admitted | {pod.metadata.uid for pod in self._pods if not pod.is_finished}
 
     # -- one step
 
@@ -192,6 +197,8 @@ class PodWorker:
         step = run.step(pod, self._addresses(pod, real), moment, found)
         if step.wants_resize and self._resize(uid, moment):
             step = run.step(pod, self._addresses(pod, real), moment, found)
+        if run.is_over or step.is_gone or pod.is_finished:
+            self._release(uid)  # who hears of its end may be given its room at once
         if step.status is not None:
             await self._report(pod, run, real, step.status)
         self._place.events.tell(pod, run.reported())
@@ -199,7 +206,6 @@ class PodWorker:
             await self._remove(pod, real)
         elif run.is_over or pod.is_finished:
             real.errands.ask("tear down", real.tear_down)
-            self._release(uid)
         elif step.wake_at is not None and not math.isinf(step.wake_at):
             self._queue.add_after(key, step.wake_at - moment)
 
@@ -247,6 +253,12 @@ class PodWorker:
         node = self._node()
         if node is None:
             raise NotFound("this node is not registered yet")
+        plugins, problem, devices = self._place.device_plugins, "", dict[str, int]()
+        if not is_admitted(real.manifest) and plugins.concern(real.manifest):
+            allocated = real.errands.ask(_ALLOCATION, real.allocate_devices)
+            if allocated is None:
+                return True  # nobody knows yet
+            problem, devices = allocated, dict(plugins.taken())
         allowed_sysctls = self._place.configured.configuration.allowed_unsafe_sysctls
         admission = admission_of(
             real.manifest,
@@ -258,12 +270,16 @@ class PodWorker:
             has_root=self._place.runtime.has_users,
             has_apparmor=self._place.has_apparmor,
             has_selinux=self._place.has_selinux,
+            no_devices=problem,
+            devices=devices,
         )
         if admission.refusal is not None or admission.preempted:
             self._place.topology.release(uid)
         if (refusal := admission.refusal) is not None:
             self._place.events.tell(pod, [Note(WARNING, refusal.reason, refusal.message)])
             self._place.metrics.refused(refusal.reason)
+            plugins.release(uid)
+            real.errands.forget(_ALLOCATION)
             await self._report(pod, run, real, refusal.reported(pod.metadata.generation, timestamp()))
             return True
         if admission.preempted:
@@ -309,8 +325,13 @@ class PodWorker:
         return PodAddresses(self._place.node_ip, own)
 
     async def _report(self, pod: Pod, run: PodRun, real: RealPod, status: Obj) -> None:
-        for shown in status.get("containerStatuses") or () if pod.spec.raw_resource_claims else ():
-            if health := self._place.devices.shown_health(pod, real.container(shown["name"])):
+        plugins, has_claims = self._place.device_plugins, pod.spec.raw_resource_claims
+        is_given = plugins.has(pod.metadata.uid)
+        for shown in status.get("containerStatuses") or () if has_claims or is_given else ():
+            health = plugins.shown_health(pod.metadata.uid, shown["name"])
+            if has_claims:
+                health += self._place.devices.shown_health(pod, real.container(shown["name"]))
+            if health:
                 shown["allocatedResourcesStatus"] = health
         real.reported(await self._pods.report(pod, status))
         run.reported_version = real.manifest["metadata"]["resourceVersion"]
@@ -320,7 +341,6 @@ class PodWorker:
     async def _remove(self, pod: Pod, real: RealPod) -> None:
         """Delete the pod, of which nothing runs any more."""
         await real.tear_down()
-        self._release(pod.metadata.uid)
         await self._pods.remove(pod)
 
     async def _forget_others(self, key: str, pod: Pod | None) -> None:
@@ -349,6 +369,7 @@ class PodWorker:
 
     def _release(self, uid: str) -> None:
         self._place.topology.release(uid)
+        self._place.device_plugins.release(uid)
         if uid in self._admitted:
             self._admitted.discard(uid)
             self._changed()

@@ -101,6 +101,15 @@ class Mount(msgspec.Struct, frozen=True):
     propagation: str = "rprivate"
 
 
+class MachineDevice(NamedTuple):
+    """A device of the machine, or a folder of them, that a container may use."""
+
+    source: str
+    target: str
+    #: Of `r` (read), `w` (write) and `m` (make its node).
+    access: str
+
+
 class AppArmorProfile(NamedTuple):
     """As a pod says it: RuntimeDefault, Unconfined, or Localhost with the name of one that the kernel has loaded."""
 
@@ -150,6 +159,9 @@ class ContainerSpec(msgspec.Struct, frozen=True, kw_only=True):
     security: Security = msgspec.field(default_factory=Security)
     #: Devices that are described to the runtime by these names (CDI).
     cdi_devices: Sequence[str] = ()
+    devices: Sequence[MachineDevice] = ()
+    #: For the runtime, and what it calls.
+    annotations: Mapping[str, str] = msgspec.field(default_factory=dict)
     #: Those of its pod.
     users: IdRange | None = None
     host_pid: bool = False

@@ -287,6 +287,12 @@ class LinuxContainerConfig(Message, frozen=True):
     security_context: Annotated[LinuxContainerSecurityContext, 2] = LinuxContainerSecurityContext()
 
 
+class Device(Message, frozen=True):
+    container_path: Annotated[str, 1] = ""
+    host_path: Annotated[str, 2] = ""
+    permissions: Annotated[str, 3] = ""
+
+
 class CDIDevice(Message, frozen=True):
     name: Annotated[str, 1] = ""
 
@@ -298,6 +304,7 @@ class ContainerConfig(Message, frozen=True):
     working_dir: Annotated[str, 5] = ""
     envs: Annotated[list[KeyValue], 6] = []
     mounts: Annotated[list[Mount], 7] = []
+    devices: Annotated[list[Device], 8] = []
     labels: Annotated[dict[str, str], 9] = {}
     annotations: Annotated[dict[str, str], 10] = {}
     log_path: Annotated[str, 11] = ""

@@ -133,8 +133,13 @@ def container_config(
         working_dir=spec.working_dir,
         envs=[cri.KeyValue(key=name, value=value) for name, value in spec.env.items()],
         mounts=mounts,
+        devices=[
+            cri.Device(container_path=device.target, host_path=device.source, permissions=device.access)
+            for device in spec.devices
+        ],
         labels={ROOT_LABEL: str(root), **_pod_labels(sandbox), "io.kubernetes.container.name": spec.name},
         annotations={
+            **spec.annotations,
             RUN: spec.id,
             _IMAGE_ID: spec.image_id,
             _STOP_SIGNAL: str(spec.stop_signal),

@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 from fairlead.agent.runtimes.base import RuntimeFailure
+from fairlead.agent.runtimes.oci import devices
 from fairlead.api.objects import Obj
 from fairlead.golang import yaml as goyaml
 
@@ -72,13 +73,13 @@ class _Spec(msgspec.Struct, rename="camel"):
     container_edits: _Edits = msgspec.field(default_factory=_Edits)
 
 
-def inject(config: Obj, devices: Sequence[str], folders: Sequence[Path] = FOLDERS) -> None:
+def inject(config: Obj, names: Sequence[str], folders: Sequence[Path] = FOLDERS) -> None:
     """Change the config.json of a container so that it has these. RuntimeFailure for one that nobody describes."""
     known = _known(folders)
-    if missing := [device for device in devices if known.get(device) is None]:
+    if missing := [name for name in names if known.get(name) is None]:
         raise RuntimeFailure(f"CDI device injection failed: unresolvable CDI devices {', '.join(missing)}")
     applied: list[_Spec] = []
-    for name in devices:
+    for name in names:
         found = known[name]
         assert found is not None
         spec, device = found
@@ -118,8 +119,7 @@ def _edit(config: Obj, edits: _Edits) -> None:
     for variable in edits.env:
         name = f"{variable.partition('=')[0]}="
         process["env"] = [*(known for known in process["env"] if not known.startswith(name)), variable]
-    for node in edits.device_nodes:
-        _add_node(config, node)
+    devices.add(config, [(_made(process["user"], node), node.permissions) for node in edits.device_nodes])
     for mount in edits.mounts:
         config["mounts"] = [
             *(known for known in config["mounts"] if known["destination"] != mount.container_path),
@@ -136,22 +136,17 @@ def _edit(config: Obj, edits: _Edits) -> None:
     process["user"]["additionalGids"] = sorted({*process["user"]["additionalGids"], *edits.additional_gids} - {0})
 
 
-def _add_node(config: Obj, node: _Node) -> None:
-    """A device node in the container, and the right to use it."""
-    linux, process = config["linux"], config["process"]
+def _made(user: Obj, node: _Node) -> Obj:
+    """A device node in a container that runs as that user."""
     kind, major, minor = node.type, node.major, node.minor
     if not kind or (not major and kind != "p"):
         kind, major, minor = _of_machine(node.host_path or node.path)
     made: Obj = {"path": node.path, "type": kind, "major": major, "minor": minor}
-    uid = node.uid if node.uid is not None else process["user"]["uid"] or None
-    gid = node.gid if node.gid is not None else process["user"]["gid"] or None
-    made |= {
+    uid = node.uid if node.uid is not None else user["uid"] or None
+    gid = node.gid if node.gid is not None else user["gid"] or None
+    return made | {
         name: value for name, value in (("fileMode", node.file_mode), ("uid", uid), ("gid", gid)) if value is not None
     }
-    linux["devices"] = [*(known for known in linux.get("devices") or () if known["path"] != node.path), made]
-    if kind in ("b", "c"):
-        rule = {"allow": True, "type": kind, "major": major, "minor": minor, "access": node.permissions}
-        linux["resources"]["devices"].append(rule)
 
 
 def _of_machine(path: str) -> tuple[str, int, int]:

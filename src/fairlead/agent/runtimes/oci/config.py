@@ -74,6 +74,7 @@ def config_of(
             **_seccomp(spec.security),
             **(masks if spec.security.is_proc_masked and not is_privileged else {}),
         },
+        **({"annotations": dict(spec.annotations)} if spec.annotations else {}),
     }
 
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.runtimes.base import ContainerSpec, ContainerStatus, HandlerFeatures, SandboxSpec
-from fairlead.agent.runtimes.oci import user_namespace
+from fairlead.agent.runtimes.oci import devices, user_namespace
 from fairlead.agent.runtimes.oci.cdi import inject
 from fairlead.agent.runtimes.oci.commands import Commands
 from fairlead.agent.runtimes.oci.config import config_of
@@ -123,6 +123,7 @@ class ConmonMaker:
         self, spec: ContainerSpec, files: ContainerFiles, sandbox: SandboxFiles, cgroup: str, processes: Path | None
     ) -> None:
         config = config_of(spec, files, sandbox, cgroup, self._least_oom_score_adj, processes)
+        devices.give(config, spec.devices)
         if spec.cdi_devices:
             inject(config, spec.cdi_devices)
         files.config.write_bytes(msgspec.json.encode(config))

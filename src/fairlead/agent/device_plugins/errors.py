@@ -1,0 +1,7 @@
+"""What goes wrong with device plugins."""
+
+from __future__ import annotations
+
+
+class PluginError(Exception):
+    """Devices cannot be had, or not be made ready; the text says why, in a kubelet's words."""
