@@ -12,10 +12,15 @@ import pytest
 
 from fairlead.agent.cgroups.hierarchies import hierarchies
 from fairlead.agent.cgroups.machine import Cgroups
+from fairlead.agent.grpc.client import Client
+from fairlead.agent.grpc.methods import Nothing
+from fairlead.agent.pod_resources.lister import FOLDER as POD_RESOURCES
+from fairlead.agent.pod_resources.messages import GET_ALLOCATABLE, LIST
 from fairlead.api.builtin import PODS
 from fairlead.api.objects import Obj
 from fairlead.api.verbs import PatchType
 from fairlead.node.configuration.errors import StartupError
+from tests.agent.device_driver import short as short
 from tests.agent.machine import in_loop, real_containers
 from tests.agent.oci_node import RealNode, is_phase, is_running, manifest, real_node, state
 from tests.agent.runtime_place import CONTAINERD, OCI
@@ -166,3 +171,19 @@ async def test_a_node_whose_reserved_memory_is_another_does_not_start(tmp_path: 
             await node.start()
         assert str(refused.value) == "[memorymanager] you should specify the system reserved memory"
         node.tasks.clear()
+
+
+@in_loop
+async def test_who_asks_is_told_which_cpus_a_container_has(short: Path) -> None:
+    async with real_node(short, STATIC) as node:
+        await node.create(manifest("exclusive", "sleep", "1000", resources=amounts("1")))
+        await node.create(manifest("shared", "sleep", "1000"))
+        for name in ("exclusive", "shared"):
+            await node.until(name, is_running)
+        client = Client(str(node.root / POD_RESOURCES / "kubelet.sock"))
+        try:
+            listed = (await client.call(LIST, Nothing())).pod_resources
+            assert {pod.name: pod.containers[0].cpu_ids for pod in listed} == {"exclusive": [CPUS[1]], "shared": []}
+            assert (await client.call(GET_ALLOCATABLE, Nothing())).cpu_ids == CPUS[1:]
+        finally:
+            client.close()

@@ -295,7 +295,7 @@ class NodeAgent:
                 group.create_task(self._drivers.run(), name="drivers")
                 group.create_task(self._sockets.run(), name="plugins")
                 resources = PodResourcesLister(
-                    self._root, place.devices, self._device_plugins, lambda: worker.real_pods
+                    self._root, place.devices, self._device_plugins, self._topology, lambda: worker.real_pods
                 )
                 if self._runtime.has_users:
                     group.create_task(self._device_plugins.run(), name="device plugins")

@@ -1,4 +1,4 @@
-"""The PodResources API: which devices the containers of this node have, at a socket of the machine.
+"""The PodResources API: which devices and CPUs the containers of this node have, at a socket of the machine.
 
 A request too many is refused, as by a kubelet. Source: pkg/kubelet/apis/podresources (1.36).
 """
@@ -33,6 +33,7 @@ from fairlead.agent.pod_resources.messages import (
 )
 from fairlead.agent.pod_resources.metrics import PodResourcesMetrics
 from fairlead.agent.pods.real_pod import RealPod
+from fairlead.agent.topology.manager import TopologyManager
 from fairlead.api.objects import Obj
 from fairlead.api.podresources import is_sidecar
 from fairlead.runtime.clock import monotonic
@@ -51,9 +52,15 @@ class PodResourcesLister:
     """`pods` are those that are looked after."""
 
     def __init__(
-        self, root: Path, claims: ClaimManager, plugins: DevicePlugins, pods: Callable[[], Sequence[RealPod]]
+        self,
+        root: Path,
+        claims: ClaimManager,
+        plugins: DevicePlugins,
+        topology: TopologyManager,
+        pods: Callable[[], Sequence[RealPod]],
     ) -> None:
-        self._folder, self._claims, self._plugins, self._pods = root / FOLDER, claims, plugins, pods
+        self._folder, self._pods = root / FOLDER, pods
+        self._claims, self._plugins, self._topology = claims, plugins, topology
         self._metrics, self._limit = PodResourcesMetrics(), TokenBucket(_PER_SECOND, _BURST, monotonic())
 
     async def run(self) -> None:
@@ -83,7 +90,8 @@ class PodResourcesLister:
     async def _get_allocatable(self, _: Nothing) -> Message:
         self._asked("get_allocatable")
         every = self._plugins.healthy()
-        return Allocatable(devices=[entry async for device in in_turns(every) for entry in _entries(*device)])
+        devices = [entry async for device in in_turns(every) for entry in _entries(*device)]
+        return Allocatable(devices=devices, cpu_ids=self._topology.allocatable_cpus)
 
     async def _get(self, asked: GetRequest) -> Message:
         self._asked("get")
@@ -120,7 +128,8 @@ class PodResourcesLister:
         ]
         claimed = self._claims.claimed(real.pod, real.manifest, container)
         dynamic = [_claim(namespace, name, found) for (namespace, name), found in claimed.items()]
-        return ContainerResources(name=container["name"], devices=devices, dynamic_resources=dynamic)
+        name, cpus = container["name"], self._topology.own_cpus(real.pod.metadata.uid, container["name"])
+        return ContainerResources(name=name, devices=devices, cpu_ids=cpus, dynamic_resources=dynamic)
 
 
 def _entries(resource: str, id_: str, nodes: Sequence[int]) -> Iterator[ContainerDevices]:

@@ -36,6 +36,7 @@ class DynamicResource(Message, frozen=True):
 class ContainerResources(Message, frozen=True):
     name: Annotated[str, 1] = ""
     devices: Annotated[list[ContainerDevices], 2] = []
+    cpu_ids: Annotated[list[int], 3] = []
     dynamic_resources: Annotated[list[DynamicResource], 5] = []
 
 
@@ -51,6 +52,7 @@ class Listed(Message, frozen=True):
 
 class Allocatable(Message, frozen=True):
     devices: Annotated[list[ContainerDevices], 1] = []
+    cpu_ids: Annotated[list[int], 2] = []
 
 
 class GetRequest(Message, frozen=True):

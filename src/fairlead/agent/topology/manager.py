@@ -136,6 +136,16 @@ class TopologyManager:
         if uid in self._held.cpus.exclusive or uid in self._held.memory:
             self._become(self._held.without_pod(uid))
 
+    def own_cpus(self, uid: str, container: str) -> list[int]:
+        """Those that the container has to itself."""
+        return sorted(self._held.cpus.exclusive.get(uid, {}).get(container, ()))
+
+    @property
+    def allocatable_cpus(self) -> list[int]:
+        """Those that somebody may have to himself, whoever has them now."""
+        policy = self._policies.cpus
+        return sorted(policy.topology.cpus - policy.reserved) if policy is not None else []
+
     async def keep(self) -> None:
         """What is written down is the state: no container starts before."""
         async with self._writing:
