@@ -210,6 +210,30 @@ def test_every_file_of_the_tree_is_as_node_reckons_it(machine: Machine) -> None:
     machine.remove("g", "b1", "e")
 
 
+def test_a_guaranteed_pod_has_its_cpu_to_itself(machine: Machine) -> None:
+    """The others leave it, and have it back when the pod is gone."""
+    usual = machine.node.document
+    _start_with_other_cpus(machine, {**usual, "cpuManagerPolicy": "static", "systemReserved": {"cpu": "1"}})
+    pods = machine.start(_pod("own", limits={"cpu": "1", "memory": "32Mi"}), _pod("shared"))
+    kubepods = f"{machine.node.cgroup}/kubepods"
+    own, shared = (f"{pods[name]['metadata']['uid']}/{_id(pods[name])}" for name in ("own", "shared"))
+    assert machine.file(f"{kubepods}/pod{own}", "cpuset.cpus") == "1"
+    assert machine.file(f"{kubepods}/pod{own}", "cpu.max") == "max 100000"
+    machine.until(lambda: machine.file(f"{kubepods}/besteffort/pod{shared}", "cpuset.cpus") == "0,2")
+    machine.remove("own")
+    machine.until(lambda: machine.file(f"{kubepods}/besteffort/pod{shared}", "cpuset.cpus") == "0-2")
+    machine.remove("shared")
+    _start_with_other_cpus(machine, usual)
+
+
+def _start_with_other_cpus(machine: Machine, document: Obj) -> None:
+    """With another policy, which takes, as with a kubelet, the removal of what the last one left."""
+    machine.do(machine.node.stop())
+    (machine.node.root / "cpu_manager_state").unlink()
+    machine.node.document = document
+    machine.do(machine.node.start())
+
+
 def test_the_container_dies_as_a_whole(machine: Machine) -> None:
     """SC-56: the one that exceeds its limit, and nothing beside it."""
     pod = _pod("group", "sh", "-c", f"(sleep 1; {_TAKE}) & wait; sleep 10000", limits={"memory": "50Mi"})
