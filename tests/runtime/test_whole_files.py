@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.runtime.whole_files import written_whole
+from fairlead.runtime.whole_files import replace_durably, written_whole
 
 
 def test_what_was_there_stays_if_writing_fails(tmp_path: Path) -> None:
@@ -27,3 +27,15 @@ def test_of_a_link_the_file_behind_it_is_replaced(tmp_path: Path) -> None:
     with written_whole(tmp_path / "link") as file:
         file.write(b"x")
     assert (tmp_path / "link").is_symlink() and (tmp_path / "file").read_bytes() == b"x"
+
+
+def test_of_what_outlives_us_the_old_one_stays_until_the_new_one_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    replace_durably(path, b"old")
+    (tmp_path / "state.json.new").mkdir()
+    with pytest.raises(OSError, match=r"state\.json\.new"):
+        replace_durably(path, b"new")
+    assert path.read_bytes() == b"old"
+    (tmp_path / "state.json.new").rmdir()
+    replace_durably(path, b"new")
+    assert path.read_bytes() == b"new" and [each.name for each in tmp_path.iterdir()] == ["state.json"]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from pathlib import Path
 from threading import Lock
 from typing import Generic, TypeVar
 from zlib import crc32
 
 import msgspec
+
+from fairlead.runtime.whole_files import replace_durably
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -52,13 +53,5 @@ class StateFile(Generic[T]):
         """In a thread, which goes on when nobody waits any more: what is newest stays."""
         with self._writing:
             if version > self._written:
-                self._replace(msgspec.json.encode(_Checked(crc32(data), msgspec.Raw(data))))
+                replace_durably(self._path, msgspec.json.encode(_Checked(crc32(data), msgspec.Raw(data))))
                 self._written = version
-
-    def _replace(self, content: bytes) -> None:
-        new = self._path.with_name(f"{self._path.name}.new")
-        with new.open("wb") as written:
-            written.write(content)
-            written.flush()
-            os.fsync(written.fileno())
-        new.replace(self._path)

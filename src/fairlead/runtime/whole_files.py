@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, under the name that a user gave them."""
+"""Files that are written whole or not at all: under the name that a user gave them, or of what is to outlive us."""
 
 from __future__ import annotations
 
@@ -28,3 +28,13 @@ def written_whole(target: Path) -> Iterator[IO[bytes]]:
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)
+
+
+def replace_durably(path: Path, content: bytes) -> None:
+    """Replace a file of ours, which is on disk then. A crash leaves the old one or the new one. Raises OSError."""
+    new = path.with_name(f"{path.name}.new")
+    with new.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)

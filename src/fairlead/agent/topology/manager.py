@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -37,6 +36,7 @@ from fairlead.node.placement import Held, Policies, placed
 from fairlead.node.plan import NodePlan
 from fairlead.runtime.clock import monotonic
 from fairlead.runtime.metrics import Family
+from fairlead.runtime.whole_files import replace_durably
 
 #: A flag may say that no time at all is to pass between two looks.
 _SHORTEST_SECONDS: Final = 1.0
@@ -66,13 +66,8 @@ class _File:
     def write(self, text: bytes) -> None:
         if text == self._kept:
             return
-        scratch = self._path.with_name(f"{self._path.name}.new")
         try:
-            with scratch.open("wb") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())  # an agent does not start with half of it
-            scratch.replace(self._path)
+            replace_durably(self._path, text)  # an agent does not start with half of it
         except OSError as problem:  # as a kubelet does: pods go on
             log.warning("who has what to himself cannot be written to %s: %s", self._path, problem)
         else:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import re
 from collections.abc import Iterator
 from ipaddress import AddressValueError, IPv4Address
@@ -22,6 +21,7 @@ from msgspec.structs import replace
 from fairlead.agent.network.cni.configuration import BadConfiguration, Conflist, parse
 from fairlead.agent.network.cni.plugins import Target
 from fairlead.agent.network_seam import HostPort
+from fairlead.runtime.whole_files import replace_durably
 
 #: Container ids as the specification has them; they become names of files.
 _ID: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]{0,250}")
@@ -94,13 +94,7 @@ class Attachments:
         """Durable when it returns: what is in memory only is lost with the machine, and so are the leases' owners."""
         if _ID.fullmatch(attachment.container_id) is None:
             raise ValueError(f"{attachment.container_id!r} is no id of a container")
-        path = self._path(attachment.container_id)
-        draft = path.with_suffix(".new")
-        with draft.open("w") as file:
-            json.dump(_written(attachment), file)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
+        replace_durably(self._path(attachment.container_id), json.dumps(_written(attachment)).encode())
         self._known[attachment.container_id] = attachment
 
     def remove(self, container_id: str) -> None:
