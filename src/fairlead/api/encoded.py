@@ -35,14 +35,18 @@ _MARKER: Final = b'"resourceVersion":""'
 _DIGITS: Final = tuple(b"%d" % digit for digit in range(10))
 
 
-class Encoded:
-    """One version of one object as JSON bytes."""
+class _Keeping(msgspec.Struct, eq=False, gc=False, kw_only=True):
+    _kept: dict[object, object] | None = None
 
-    __slots__ = ("_kept", "raw")
 
-    def __init__(self, raw: bytes) -> None:
-        self.raw = raw
-        self._kept: dict[object, object] | None = None
+class Encoded(_Keeping):
+    """One version of one object as JSON bytes.
+
+    There are hundreds of thousands, so the garbage collector does not look at them: what is kept with one must not
+    refer to it.
+    """
+
+    raw: bytes
 
     def obj(self) -> Obj:
         """A fresh dict, the caller's to change."""

@@ -38,7 +38,7 @@ from fairlead.dashboard.source import DEFAULT_PORT as DASHBOARD_PORT
 from fairlead.runtime import log_lines
 from fairlead.runtime.http.listener import bind
 from fairlead.runtime.loops import run
-from fairlead.runtime.memory import keep_started
+from fairlead.runtime.memory import collect_in_parts, keep_started
 from fairlead.runtime.stopping import stop_signals
 from fairlead.server.admission.chain import check_choice
 from fairlead.server.auth.rbac.defaults import component_policy
@@ -305,6 +305,7 @@ async def _serve_until(
         _dashboard(settings, running, dashboard_port) as link,
     ):
         keep_started()
+        collect_in_parts()
         if not greeting.is_quiet:
             _greet(settings, running, greeting, node, is_new, link)
         if settings.data_dir and running.kubeconfig:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from heapq import merge
 from typing import Final, NamedTuple
 
+import msgspec
+
 from fairlead.runtime.clock import monotonic
 from fairlead.server.storage.entries import CacheEvent, Entry
 from fairlead.server.storage.watchers import Watcher, Watchers
@@ -30,7 +32,7 @@ _EVENT_BYTES: Final = 160
 _DROPPED_AT_ONCE: Final = 1000
 
 
-class _HistoryEntry(NamedTuple):
+class _HistoryEntry(msgspec.Struct, frozen=True, gc=False):
     """An event without its encoded lines, which would double the memory of the history."""
 
     revision: int
