@@ -43,7 +43,7 @@ _BOUNDED = {
 _MANY = 6
 
 
-def _kept() -> Counter[str]:
+def largest_kept() -> Counter[str]:
     """The largest of the collections that objects of each class have in each attribute, and of those within."""
     found: Counter[str] = Counter()
     for each in gc.get_objects():
@@ -121,7 +121,7 @@ async def _kept_by_rounds(rounds: int) -> list[Counter[str]]:
                     kind = Resource(f"g{number}.example.com", "v1", "things", "Thing", namespaced=True)
                     group.create_task(_come_and_go(running.api, kind, number))
             await asyncio.sleep(24 * 3600)
-            found.append(_kept())
+            found.append(largest_kept())
     return found
 
 
