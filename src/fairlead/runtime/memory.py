@@ -15,6 +15,7 @@ from typing import Final
 _MANY: Final = 200_000
 #: 10,000 objects the first time, 50,000 the second, 150,000 the third.
 _IN_PARTS: Final = 10_000, 4, 1
+_MOST_AT_ONCE: Final = 150_000
 
 
 def collect_seldom() -> None:
@@ -43,19 +44,28 @@ class _Parts:
     """Which objects are excluded: all that have been looked at, until these have become too many."""
 
     def __init__(self) -> None:
-        self._most = 2 * gc.get_freeze_count() + _MANY
         self._is_whole = False  # the next full collection looks at all objects
+        self._most = self._bound = 0
+        self._begin(gc.get_freeze_count())
+
+    def _begin(self, count: int) -> None:
+        self._most = 2 * count + _MANY
+        self._bound = count  # at most; to count a million takes 0.1 s
 
     def collected(self, phase: str, details: dict[str, int]) -> None:
         if phase != "stop" or details["generation"] != 2:
             return
         gc.freeze()
-        count = gc.get_freeze_count()
         if self._is_whole:
-            self._most, self._is_whole = 2 * count + _MANY, False
-        elif count > self._most:
-            self._is_whole = True
-            gc.unfreeze()
+            self._is_whole = False
+            self._begin(gc.get_freeze_count())
+            return
+        self._bound += _MOST_AT_ONCE
+        if self._bound > self._most:
+            self._bound = gc.get_freeze_count()
+            if self._bound > self._most:
+                self._is_whole = True
+                gc.unfreeze()
 
 
 @contextmanager
