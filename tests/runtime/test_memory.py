@@ -9,12 +9,14 @@ from typing import Any
 
 _PROGRAM = """
 import gc, json, sys, weakref
+from fairlead.runtime import memory
 from fairlead.runtime.memory import collect_in_parts, keep_started
 
 class Circle:
     def __init__(self):
         self.itself = self
 
+memory._CALM_SECONDS = float(sys.argv[2])
 keep_started()
 collect_in_parts()
 looked_at = []
@@ -34,10 +36,14 @@ print(json.dumps({"looked_at": looked_at, "left": sum(each() is not None for eac
 """
 
 
-def collected(rounds: int) -> dict[str, Any]:
+def collected(rounds: int, calm_seconds: float = 0.0) -> dict[str, Any]:
     """What comes of so many rounds of 400,000 objects that stay, each with a circle that goes."""
     done = subprocess.run(
-        [sys.executable, "-c", _PROGRAM, str(rounds)], capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, "-c", _PROGRAM, str(rounds), str(calm_seconds)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
     )
     found: dict[str, Any] = json.loads(done.stdout)
     return found
@@ -50,6 +56,11 @@ def test_a_server_with_millions_of_objects_looks_at_few_at_once() -> None:
     assert found["kept"] == 2_000_000
     whole = [count for count in looked_at if count > 200_000]
     assert len(whole) <= 3  # each when there were twice as many
+
+
+def test_what_came_just_now_is_no_reason_to_look_at_everything() -> None:
+    """It may be of a single request, and gone in a moment."""
+    assert max(collected(5, 60.0)["looked_at"]) < 200_000
 
 
 def test_circles_that_went_after_they_had_been_looked_at_are_collected_in_the_end() -> None:

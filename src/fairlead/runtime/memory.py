@@ -7,6 +7,8 @@ collections over modules that stay.
 from __future__ import annotations
 
 import gc
+import math
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -16,6 +18,8 @@ _MANY: Final = 200_000
 #: 10,000 objects the first time, 50,000 the second, 150,000 the third.
 _IN_PARTS: Final = 10_000, 4, 1
 _MOST_AT_ONCE: Final = 150_000
+#: So long they must have been too many: those of a request are gone by then.
+_CALM_SECONDS: Final = 60.0
 
 
 def collect_seldom() -> None:
@@ -46,11 +50,14 @@ class _Parts:
     def __init__(self) -> None:
         self._is_whole = False  # the next full collection looks at all objects
         self._most = self._bound = 0
+        self._is_over = False  # there were too many when they were counted last, perhaps those of one large request
+        self._next_count = -math.inf
         self._begin(gc.get_freeze_count())
 
     def _begin(self, count: int) -> None:
         self._most = 2 * count + _MANY
-        self._bound = count  # at most; to count a million takes 0.1 s
+        self._bound = count  # there are no more; to count a million takes 0.1 s
+        self._is_over = False
 
     def collected(self, phase: str, details: dict[str, int]) -> None:
         if phase != "stop" or details["generation"] != 2:
@@ -61,11 +68,16 @@ class _Parts:
             self._begin(gc.get_freeze_count())
             return
         self._bound += _MOST_AT_ONCE
-        if self._bound > self._most:
-            self._bound = gc.get_freeze_count()
-            if self._bound > self._most:
-                self._is_whole = True
-                gc.unfreeze()
+        if self._bound <= self._most or (now := time.monotonic()) < self._next_count:
+            return
+        self._bound = gc.get_freeze_count()
+        was_over, self._is_over = self._is_over, self._bound > self._most
+        if not self._is_over:
+            return
+        self._next_count = now + _CALM_SECONDS
+        if was_over:
+            self._is_whole = True
+            gc.unfreeze()
 
 
 @contextmanager
