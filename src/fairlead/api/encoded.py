@@ -66,21 +66,24 @@ class Encoded(_Keeping):
 
     def kept_view(self, type_: type[T]) -> T:
         """The same, decoded once and kept with the object: for the few objects that are read at every request."""
-        if self._kept is None:
-            self._kept = {}
-        found = self._kept.get(type_)
-        if found is None:
-            found = self._kept[type_] = self.view(type_)
-        return found  # type: ignore[return-value]
+        return self._keep(type_, lambda: self.view(type_))
 
     def kept(self, make: Callable[[Encoded], T]) -> T:
         """What `make` makes of the object, made once and kept with it."""
-        if self._kept is None:
-            self._kept = {}
-        found = self._kept.get(make)
+        return self._keep(make, lambda: make(self))
+
+    def _keep(self, key: object, make: Callable[[], T]) -> T:
+        kept = self._kept
+        if kept is None:
+            kept = self._kept = {}
+        found = kept.get(key)
         if found is None:
-            found = self._kept[make] = make(self)
+            found = kept[key] = make()
         return found  # type: ignore[return-value]
+
+    def release(self) -> None:
+        """Keep nothing any more: another version is in its place. Whoever still asks has it made anew."""
+        self._kept = None
 
 
 class _Metadata(msgspec.Struct):

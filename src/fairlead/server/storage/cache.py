@@ -212,6 +212,8 @@ class Cache:
             self._remove(old)
         else:
             return
+        if old is not None:
+            old.release()  # history has thousands of those
         self.revision = max(self.revision, revision)  # at start, changes come in the order of their keys
         self._remember(_HistoryEntry(revision, old, new, self._clock()))
         self.changes += 1
