@@ -126,7 +126,7 @@ class Settings(msgspec.Struct, frozen=True):
     kubeconfig: Path | None = None  # beside the one in the data directory
     context: str = "fairlead"  # how it is called in both
     nodes: tuple[Obj, ...] = ()
-    imported: tuple[Obj, ...] = ()
+    imported: Sequence[Obj] = ()  # looked at once
     on_restored: Callable[[Restored], None] | None = None  # told what came of what is imported
     on_machines: Callable[[Machines], None] | None = None  # told of the machines of simulated nodes
     components: frozenset[str] = frozenset(COMPONENTS)
@@ -185,8 +185,9 @@ async def cluster(settings: Settings) -> AsyncIterator[Cluster]:
     async with AsyncExitStack() as stack:
         unless_ready = ExitStack()
         store = await stack.enter_async_context(_store(settings.data_dir, unless_ready))
+        keeping = _keeping_imported(settings)
         running = await opened(store, settings)
-        stack.enter_context(_keeping_imported(settings))
+        stack.enter_context(keeping)
         await _listen(settings, running, stack)
         await stack.enter_async_context(components(running, settings))
         running.progress.is_ready = True

@@ -5,11 +5,18 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from msgspec import convert
+from msgspec.structs import replace
+
 from fairlead.api.builtin import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
+from fairlead.api.devices import ResourceSlice
 from fairlead.api.objects import Obj
+from fairlead.client.informer import Informers
+from fairlead.controllers.base import World
 from fairlead.controllers.devicetaints import DeviceTaintEviction
 from tests.controllers.cluster import Cluster, run
 from tests.controllers.test_resourceclaims import one_device, pod
+from tests.registry_api import RegistryApi
 from tests.work import growth
 
 TAINT = {"key": "broken", "effect": "NoExecute"}
@@ -146,3 +153,28 @@ def test_many_devices_of_a_pool_are_linear() -> None:
         live(check)
 
     assert growth(lived, 30) < 2.1
+
+
+def test_a_pool_of_many_generations_is_not_searched_for_the_newest_at_each_change() -> None:
+    compared = 0
+
+    class Generation(int):
+        def __gt__(self, other: int) -> bool:
+            nonlocal compared
+            compared += 1
+            return int(self) > int(other)
+
+        __hash__ = int.__hash__
+
+    def lived(size: int) -> int:
+        nonlocal compared
+        compared, found = 0, World(Informers(RegistryApi()))
+        changed = DeviceTaintEviction().watches[1].wakes
+        assert changed is not None
+        for number in range(size):
+            slice_ = convert(named(f"s{number}", {"d": [TAINT]}), ResourceSlice)
+            pool = replace(slice_.spec.pool, generation=Generation(number))
+            assert not list(changed(found, None, replace(slice_, spec=replace(slice_.spec, pool=pool))))
+        return compared
+
+    assert lived(200) < 2.1 * lived(100)

@@ -12,10 +12,16 @@ from fairlead.api.encoded import Encoded
 from fairlead.api.errors import Forbidden
 from fairlead.api.nodes import Node
 from fairlead.api.users import DASHBOARD_USER
-from fairlead.api.verbs import PatchType
+from fairlead.api.verbs import DeleteOptions, PatchType
 from fairlead.dashboard.live import LiveCluster
 from fairlead.dashboard.rows import Batch, has_moved
+from fairlead.runtime import turns
 from tests.dashboard.shown import Picture, Shown, events, on_dashboard, visitor
+from tests.test_what_comes_and_goes import largest_kept
+from tests.turns import counting_turns
+
+#: The pods whose rows are to be made anew when somebody looks.
+_STALE = "fairlead.dashboard.live.LiveCluster._stale_pods"
 
 
 def test_first_what_is_there_then_what_changes_and_what_goes() -> None:
@@ -110,6 +116,41 @@ def test_a_page_that_does_not_read_gets_the_latest_state_once() -> None:
                 if notes and notes[-1] == "message 50":
                     break
         assert len(notes) <= 2  # the last of before the first tick, perhaps, and the last of all
+        showing.cancel()
+        await asyncio.gather(showing, return_exceptions=True)
+
+    on_dashboard(test)
+
+
+def test_pods_that_come_and_go_while_nobody_looks_are_not_remembered() -> None:
+    async def test(shown: Shown) -> None:
+        for number in range(30):
+            await shown.create(f"pod-{number}")
+        while largest_kept()[_STALE] < 30:  # noqa: ASYNC110  (nobody tells)
+            await asyncio.sleep(0.01)
+        for number in range(30):
+            await shown.cluster.api.delete(PODS, f"pod-{number}", "default", DeleteOptions(grace_period_seconds=0))
+        while shown.cluster.count("pods"):  # noqa: ASYNC110  (nobody tells)
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
+        assert largest_kept()[_STALE] < 10
+
+    on_dashboard(test)
+
+
+def test_rows_are_made_in_many_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five hundred at a time, of which each may have three thousand containers."""
+    monkeypatch.setattr(turns, "TURN_SECONDS", 0.0)
+
+    async def test(shown: Shown) -> None:
+        for number in range(50):
+            await shown.create(f"pod-{number}")
+        source = LiveCluster(shown.cluster.registry.as_user(DASHBOARD_USER), "test")
+        showing = asyncio.create_task(source.run())
+        await asyncio.sleep(1)
+        async with aclosing(source.batches("")) as batches:
+            _, others = await counting_turns(anext(batches))
+        assert others > 50
         showing.cancel()
         await asyncio.gather(showing, return_exceptions=True)
 

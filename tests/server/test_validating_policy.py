@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -17,6 +18,7 @@ from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.users import AUTHENTICATED, User
 from fairlead.cel.environment import Environment
+from fairlead.kinds.admission_policies import CompiledPolicy
 from fairlead.server.admission import evaluation
 from fairlead.server.admission.evaluation import POLICY_BUDGET, Budget, RequestTime, Until
 from fairlead.server.assembly import Server
@@ -314,6 +316,23 @@ def test_parameters_are_looked_for_among_many_and_large_objects_while_others_get
         _, turns = await counting_turns(world.create({}, "y"))
         assert turns >= without + 5
 
+    within(steps)
+
+
+def test_what_was_compiled_of_a_policy_goes_when_that_is_changed() -> None:
+    """A thousand versions were kept, each as large as a policy may be, and ten times that compiled."""
+
+    async def steps(world: World) -> None:
+        await world.policy("false")
+        await world.bind()
+        for number in range(20):
+            change = {"spec": {"validations": [{"expression": f"object.metadata.name != 'y-{number}'"}]}}
+            await world.api.patch(world.row("ValidatingAdmissionPolicy"), "p", "", change)
+            await world.create(name=f"x-{number}")
+            await world.refusal(world.create(name=f"y-{number}"))
+        assert sum(type(found) is CompiledPolicy for found in gc.get_objects()) <= 2
+
+    gc.collect()
     within(steps)
 
 

@@ -35,14 +35,18 @@ _MARKER: Final = b'"resourceVersion":""'
 _DIGITS: Final = tuple(b"%d" % digit for digit in range(10))
 
 
-class Encoded:
-    """One version of one object as JSON bytes."""
+class _Keeping(msgspec.Struct, eq=False, gc=False, kw_only=True):
+    _kept: dict[object, object] | None = None
 
-    __slots__ = ("_kept", "raw")
 
-    def __init__(self, raw: bytes) -> None:
-        self.raw = raw
-        self._kept: dict[object, object] | None = None
+class Encoded(_Keeping):
+    """One version of one object as JSON bytes.
+
+    There are hundreds of thousands, so the garbage collector does not look at them: what is kept with one must not
+    refer to it.
+    """
+
+    raw: bytes
 
     def obj(self) -> Obj:
         """A fresh dict, the caller's to change."""
@@ -62,21 +66,24 @@ class Encoded:
 
     def kept_view(self, type_: type[T]) -> T:
         """The same, decoded once and kept with the object: for the few objects that are read at every request."""
-        if self._kept is None:
-            self._kept = {}
-        found = self._kept.get(type_)
-        if found is None:
-            found = self._kept[type_] = self.view(type_)
-        return found  # type: ignore[return-value]
+        return self._keep(type_, lambda: self.view(type_))
 
     def kept(self, make: Callable[[Encoded], T]) -> T:
         """What `make` makes of the object, made once and kept with it."""
-        if self._kept is None:
-            self._kept = {}
-        found = self._kept.get(make)
+        return self._keep(make, lambda: make(self))
+
+    def _keep(self, key: object, make: Callable[[], T]) -> T:
+        kept = self._kept
+        if kept is None:
+            kept = self._kept = {}
+        found = kept.get(key)
         if found is None:
-            found = self._kept[make] = make(self)
+            found = kept[key] = make()
         return found  # type: ignore[return-value]
+
+    def release(self) -> None:
+        """Keep nothing any more: another version is in its place. Whoever still asks has it made anew."""
+        self._kept = None
 
 
 class _Metadata(msgspec.Struct):

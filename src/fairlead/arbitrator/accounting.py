@@ -248,6 +248,7 @@ class Accounting:
         for amounts, sign in ((known, -1), (offered, 1)):
             for resource, amount in amounts.items():
                 self.capacity[resource] = self.capacity.get(resource, 0) + sign * amount
+        self._drop_unknown({resource for resource in known.keys() - offered.keys() if not self.capacity[resource]})
         if bool(offered) is not bool(known):
             held_on = self._held_on.get(name)
             self._occupy(held_on.amounts if held_on is not None else {}, 1 if offered else -1)
@@ -256,6 +257,15 @@ class Accounting:
         else:
             del self._offered[name]
         self.version += 1
+
+    def _drop_unknown(self, used_up: set[str]) -> None:
+        """Of resources of which nothing is left, those that no node has any more, not even one that takes no pods."""
+        for node in self._nodes.values():
+            if not used_up:
+                return
+            used_up -= node.status.allocatable.keys()
+        for resource in used_up:
+            del self.capacity[resource]
 
 
 def requested(pod: Pod) -> RequestVector:

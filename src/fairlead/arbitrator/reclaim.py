@@ -212,6 +212,7 @@ class _Planning:
         )
         waiting = [pod for pod in inputs.waiting(namespace) if not inputs.accounting.is_held(pod)]
         for pod in sorted(waiting, key=queue_order):
+            await self._give_way()
             vector = inputs.accounting.vector(pod)
             is_deserved = _is_within(outcome.deserved, vector, held)
             if not is_deserved and not _is_within(limit, vector, held):
@@ -371,11 +372,14 @@ class _Planning:
 
     async def _fits(self, pod: Pod, units: Iterable[Unit]) -> str:
         self._trials += 1
+        await self._give_way()
+        gone = [*self._leaving, *self._plan.victims, *(victim for unit in units for victim in unit)]
+        return self._fit_checker.fits(pod, gone, self._placed) if self._is_free(pod, gone) else ""
+
+    async def _give_way(self) -> None:
         if self._turn.is_over:
             await asyncio.sleep(0)
             self._turn = Turn()
-        gone = [*self._leaving, *self._plan.victims, *(victim for unit in units for victim in unit)]
-        return self._fit_checker.fits(pod, gone, self._placed) if self._is_free(pod, gone) else ""
 
     def _is_free(self, pod: Pod, gone: Sequence[Pod]) -> bool:
         """Whether enough is free for it without what `Hold` keeps for other namespaces."""

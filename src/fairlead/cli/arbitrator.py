@@ -27,7 +27,7 @@ from fairlead.client.kubeconfig import Access
 from fairlead.client.leader import LostLeadership, Terms
 from fairlead.runtime import log_lines
 from fairlead.runtime.loops import run
-from fairlead.runtime.memory import keep_started
+from fairlead.runtime.memory import collect_in_parts, keep_started
 from fairlead.runtime.metrics import MetricsRegistry
 
 LEASE = "fairlead-arbitrator"
@@ -128,6 +128,7 @@ def _listener(listen: str | None, tls: Tls | None, service: str | None, own_addr
 
 
 async def _run(access: Access, terms: Terms | None, listener: ListenerOptions | None) -> None:
+    collect_in_parts()
     async with HttpApi(access, user_agent="fairlead-arbitrator") as api:
         election = new_election(api, terms) if terms else None
         may_act = election.is_leading if election else always

@@ -23,6 +23,7 @@ from fairlead.runtime import log_lines
 from fairlead.runtime.http.listener import bind, serving
 from fairlead.runtime.http.routes import Routes, healthy, measured
 from fairlead.runtime.loops import run
+from fairlead.runtime.memory import collect_in_parts
 from fairlead.runtime.metrics import MetricsRegistry
 from fairlead.scheduler import configuration as configurations
 from fairlead.scheduler.cluster_model import ClusterModel
@@ -92,6 +93,7 @@ def _terms(settings: LeaderElectionConfig) -> Terms:
 
 
 async def _serve(access: Access, configuration: Configuration, terms: Terms | None, port: int) -> None:
+    collect_in_parts()
     async with HttpApi(access, user_agent="fairlead-scheduler") as api:
         informers = Informers(api)
         recorder = SeriesRecorder(api, configuration.profiles[0].name, host=socket.gethostname())

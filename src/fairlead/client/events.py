@@ -21,7 +21,7 @@ from contextvars import ContextVar
 import msgspec
 
 from fairlead.api import builtin
-from fairlead.api.encoded import Encoded
+from fairlead.api.encoded import Encoded, encode
 from fairlead.api.errors import AlreadyExists, ApiError, NotFound, is_namespace_terminating
 from fairlead.api.meta import Object
 from fairlead.api.names import SUBDOMAIN_MAX
@@ -285,7 +285,7 @@ class SeriesRecorder(Recorder):
         series = self._seen.get(key)
         if series is None:
             event = self._first(record)
-            self._seen[key] = _Series(event, record.at)
+            self._seen[key] = _Series(encode(event), record.at)
             self._began.set()
             await self._write(event)
             return
@@ -314,7 +314,7 @@ class SeriesRecorder(Recorder):
 
     async def _write_series(self, series: _Series) -> None:
         series_fields = {"count": series.count, "lastObservedTime": clock.micro_timestamp(series.last)}
-        await self._write(series.event | {"series": series_fields}, {"series": series_fields})
+        await self._write(Encoded(series.event).obj() | {"series": series_fields}, {"series": series_fields})
 
     def _first(self, record: EventRecord) -> Obj:
         event = self._new(record) | {
@@ -342,8 +342,8 @@ class _Seen(msgspec.Struct):
     count: int = 0
 
 
-class _Series(msgspec.Struct):
-    event: Obj
+class _Series(msgspec.Struct, gc=False):
+    event: bytes  # its first, encoded: thousands may never be told again
     last: float
     count: int = 1
 

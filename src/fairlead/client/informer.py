@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
@@ -221,9 +222,10 @@ class Informer(Generic[T]):
             handler(old, new)
 
     def clear(self) -> None:
-        """Tell subscribers that everything is gone."""
+        """Tell subscribers that everything is gone. Whatever was written, nothing more will be seen of it."""
         for key in list(self._items):
             self._replace(key, None)
+        self._advance(sys.maxsize)
 
     def _advance(self, revision: int) -> None:
         self.revision = max(self.revision, revision)

@@ -74,9 +74,11 @@ class World:
         return self._known.get((kind.resource.qualified, kind.view))
 
     def forget(self, kind: Kind[Any]) -> None:
-        """The kind is not served any more."""
-        if self._known.pop((kind.resource.qualified, kind.view), None) is not None:
+        """The kind is not served any more. Who is told that its last objects are gone may still ask for it."""
+        key = (kind.resource.qualified, kind.view)
+        if key in self._known:
             self._informers.drop(kind.resource, kind.view)
+            del self._known[key]
 
     @property
     def everything(self) -> DynamicInformers:

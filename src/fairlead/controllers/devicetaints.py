@@ -30,6 +30,7 @@ class _Pool:
 
     def __init__(self) -> None:
         self._slices: Counter[int] = Counter()  # how many of each generation
+        self._newest = 0  # generation
         self._tainted: dict[int, dict[str, tuple[TimedTaint, ...]]] = defaultdict(dict)
 
     @property
@@ -38,10 +39,11 @@ class _Pool:
 
     @property
     def tainted(self) -> _Tainted:
-        return self._tainted.get(max(self._slices), {}) if self._slices else {}
+        return self._tainted.get(self._newest, {})
 
     def add(self, generation: int, tainted: _Tainted) -> None:
         self._slices[generation] += 1
+        self._newest = max(self._newest, generation)
         if tainted:
             self._tainted[generation].update(tainted)
 
@@ -50,6 +52,8 @@ class _Pool:
         if not self._slices[generation]:
             del self._slices[generation]
             self._tainted.pop(generation, None)
+            if generation == self._newest:
+                self._newest = max(self._slices, default=0)
         for device in tainted:
             self._tainted.get(generation, {}).pop(device, None)
 

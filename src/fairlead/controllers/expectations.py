@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -22,6 +22,8 @@ from fairlead.runtime.clock import running_loop
 
 #: pkg/controller's ExpectationsTimeout: after this long, act on what is known.
 PATIENCE_SECONDS = 300.0
+#: How many keys may have written before those are forgotten whose writes have arrived: of objects that go, nobody asks.
+_MANY: Final = 1024
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +31,18 @@ log = logging.getLogger(__name__)
 class _Unseen(msgspec.Struct):
     revisions: dict[Informer[Any], int] = msgspec.field(default_factory=dict)
     removals: list[tuple[Informer[Any], str, str]] = msgspec.field(default_factory=list)  # informer, key, uid
+
+    @property
+    def late(self) -> list[tuple[Informer[Any], int]]:
+        return [(informer, revision) for informer, revision in self.revisions.items() if informer.revision < revision]
+
+    @property
+    def present(self) -> list[tuple[Informer[Any], str, str]]:
+        return [removal for removal in self.removals if not _is_removed(*removal)]
+
+    @property
+    def has_arrived(self) -> bool:
+        return not self.late and not self.present
 
 
 class Expectations:
@@ -41,6 +55,7 @@ class Expectations:
     def __init__(self, world: World, *, is_shared: bool = False) -> None:
         self._world, self._is_shared = world, is_shared
         self._unseen: dict[str, _Unseen] = {}
+        self._most = _MANY  # of these
         self._waiting: dict[tuple[Informer[Any], str], list[asyncio.Future[None]]] = defaultdict(list)
         self._followed: set[Informer[Any]] = set()
 
@@ -59,6 +74,9 @@ class Expectations:
             removals.append((informer, target.metadata.key, target.metadata.uid))
 
     def _unseen_of(self, key: str) -> _Unseen:
+        if len(self._unseen) >= self._most:
+            self._unseen = {each: unseen for each, unseen in self._unseen.items() if not unseen.has_arrived}
+            self._most = 2 * len(self._unseen) + _MANY
         return self._unseen.setdefault("" if self._is_shared else key, _Unseen())
 
     async def seen(self, key: str) -> None:
@@ -66,10 +84,7 @@ class Expectations:
         unseen = self._unseen.pop("" if self._is_shared else key, None)
         if unseen is None:
             return
-        revisions = [
-            (informer, revision) for informer, revision in unseen.revisions.items() if informer.revision < revision
-        ]
-        removals = [removal for removal in unseen.removals if not _is_removed(*removal)]
+        revisions, removals = unseen.late, unseen.present
         if not revisions and not removals:
             return
         try:

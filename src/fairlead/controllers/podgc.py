@@ -18,7 +18,7 @@ from fairlead.client.informer import Index
 from fairlead.controllers.actions import Actions, Delete, Patch, Read, Requeue, Together
 from fairlead.controllers.base import Controller, Watch, World
 from fairlead.controllers.kinds import NODES, PODS
-from fairlead.controllers.pods import pods_on
+from fairlead.controllers.pods import has_pods, pods_on
 from fairlead.runtime.clock import timestamp
 
 #: A node may have been deleted only to be registered again.
@@ -115,6 +115,8 @@ class PodGarbage(Controller[Pod]):
 
     def _successor(self, world: World, old: Pod | None, new: Pod | None) -> Iterator[str]:
         """Who looks instead of a pod that has gone, or is another one by that name."""
+        if old is not None and new is None and not has_pods(world, old.spec.node_name):
+            self._missing.pop(old.spec.node_name, None)
         if old is None or old.metadata.key != self._next_sweeper or (new is not None and new.is_finished):
             return
         self._next_sweeper = ""

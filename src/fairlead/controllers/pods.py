@@ -11,6 +11,7 @@ from fairlead.api.meta import Object
 from fairlead.api.names import SUBDOMAIN_MAX
 from fairlead.api.objects import Obj
 from fairlead.api.pods import Pod
+from fairlead.client.informer import Index
 from fairlead.controllers.actions import Action, Create, Delete, Emit, Kind, Requeue, Together, refusals
 from fairlead.controllers.base import World
 from fairlead.controllers.claims import controller_reference
@@ -89,8 +90,15 @@ def delete_pods(pods: Sequence[Pod]) -> Generator[Action, Any, ApiError | None]:
 
 def pods_on(world: World, node: str) -> list[Pod]:
     """The pods that are bound to a node, by name."""
-    found = world.of(PODS).index("node", lambda pod: (pod.spec.node_name,))[node]
-    return sorted(found, key=lambda pod: pod.metadata.key)
+    return sorted(_by_node(world)[node], key=lambda pod: pod.metadata.key)
+
+
+def has_pods(world: World, node: str) -> bool:
+    return _by_node(world).count(node) > 0
+
+
+def _by_node(world: World) -> Index[Pod]:
+    return world.of(PODS).index("node", lambda pod: (pod.spec.node_name,))
 
 
 def available_at(pod: Pod, min_ready_seconds: int) -> float | None:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Iterable, Iterator
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
 from typing import Final, TypeVar
@@ -28,9 +29,10 @@ from fairlead.api.verbs import Api
 from fairlead.arbitrator.objects import ALLOCATIONS, Allocation
 from fairlead.client.informer import Informers
 from fairlead.dashboard.aside import aside
-from fairlead.dashboard.rows import Batch, NodeRow, PodRow, ShareRow, ShownPod, has_moved, node_row, pod_row, share_rows
+from fairlead.dashboard.rows import Batch, NodeRow, PodRow, ShareRow, ShownPod, has_moved, node_row, pod_row, share_row
 from fairlead.dashboard.source import TURN_ROWS, About, Chart, UnknownPod
 from fairlead.runtime.clock import now
+from fairlead.runtime.turns import in_turns
 from fairlead.scheduler.configuration import Configuration
 from fairlead.study.explaining import Unreadable, explained_pod
 
@@ -67,15 +69,15 @@ class LiveCluster:
         self._nodes, self._pods = self._informers.of(NODES, Node), self._informers.of(PODS, ShownPod)
         self._node_rows: dict[str, NodeRow] = {}
         self._pod_rows: dict[str, PodRow] = {}
-        self._stale_nodes: dict[str, None] = {}  # in the order in which they changed
-        self._stale_pods: dict[str, None] = {}
+        self._stale_nodes: OrderedDict[str, None] = OrderedDict()  # in the order in which they changed
+        self._stale_pods: OrderedDict[str, None] = OrderedDict()
         self._used: dict[str, dict[str, str] | None] = {}
         self._shares: list[ShareRow] = []
         self._viewers: set[_Viewer] = set()
         self._is_watched = asyncio.Event()
         self._asking = asyncio.Lock()
-        self._nodes.subscribe(lambda old, new: self._stale_nodes.update({_key(old, new): None}))
-        self._pods.subscribe(lambda old, new: self._stale_pods.update({_key(old, new): None}))
+        self._nodes.subscribe(lambda old, new: _note(self._stale_nodes, self._node_rows, old, new))
+        self._pods.subscribe(lambda old, new: _note(self._stale_pods, self._pod_rows, old, new))
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -144,24 +146,14 @@ class LiveCluster:
 
     async def _renew(self) -> None:
         """Make the stale rows anew."""
-        while self._stale_nodes or self._stale_pods:
-            self._renew_nodes(list(islice(self._stale_nodes, TURN_ROWS)))
-            self._renew_pods(list(islice(self._stale_pods, TURN_ROWS)))
-            await asyncio.sleep(0)
-
-    def _renew_nodes(self, keys: Iterable[str]) -> None:
-        for key in keys:
-            del self._stale_nodes[key]
+        async for key in in_turns(_drained(self._stale_nodes)):
             node = self._nodes.get(key)
             row = node_row(node, self._used.get(key)) if node is not None else None
             if _replaced(self._node_rows, key, row):
                 for viewer in self._viewers:
                     viewer.nodes.add(key)
                     viewer.news.set()
-
-    def _renew_pods(self, keys: Iterable[str]) -> None:
-        for key in keys:
-            del self._stale_pods[key]
+        async for key in in_turns(_drained(self._stale_pods)):
             pod = self._pods.get(key)
             if _replaced(self._pod_rows, key, pod_row(pod) if pod is not None else None):
                 for viewer in self._viewers:
@@ -180,14 +172,15 @@ class LiveCluster:
     async def _look_once(self) -> None:
         measured = await self._listed(NODE_METRICS, NodeMetrics)
         used = {metrics.metadata.name: metrics.usage for metrics in measured}
-        for node in self._nodes:
+        async for node in in_turns(self._nodes):
             name = node.metadata.name
             if has_moved(node, self._used.get(name), used.get(name)):
                 self._used[name] = used.get(name)
                 self._stale_nodes[name] = None
         for name in [name for name in self._used if self._nodes.get(name) is None]:
             del self._used[name]
-        shares = share_rows(await self._listed(ALLOCATIONS, Allocation))
+        shares = [share_row(each) async for each in in_turns(await self._listed(ALLOCATIONS, Allocation))]
+        shares.sort(key=lambda row: (-row.share, row.namespace))  # the largest first
         if shares != self._shares:
             self._shares = shares
             for viewer in self._viewers:
@@ -197,7 +190,7 @@ class LiveCluster:
     async def _listed(self, resource: Resource, view: type[T]) -> list[T]:
         """Nothing where nobody serves the kind."""
         try:
-            return [item.view(view) for item in (await self._api.list(resource)).items]
+            return [item.view(view) async for item in in_turns((await self._api.list(resource)).items)]
         except NotFound:
             return []
 
@@ -224,6 +217,20 @@ def _key(old: Object | None, new: Object | None) -> str:
     known = new or old
     assert known is not None
     return known.metadata.key
+
+
+def _note(stale: OrderedDict[str, None], rows: Mapping[str, object], old: Object | None, new: Object | None) -> None:
+    """Its row is stale; what has come and gone while nobody looked has none."""
+    key = _key(old, new)
+    if new is None and key not in rows:
+        stale.pop(key, None)
+    else:
+        stale[key] = None
+
+
+def _drained(keys: OrderedDict[str, None]) -> Iterator[str]:
+    while keys:
+        yield keys.popitem(last=False)[0]
 
 
 def _replaced(rows: dict[str, R], key: str, row: R | None) -> bool:

@@ -5,7 +5,7 @@ Whatever a stranger wrote (names, messages) goes in as text, cut where it is lon
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -153,15 +153,11 @@ def has_moved(node: Node, before: Mapping[str, str] | None, after: Mapping[str, 
     )
 
 
-def share_rows(allocations: Iterable[Allocation]) -> list[ShareRow]:
-    """The largest share first."""
-    rows = []
-    for allocation in allocations:
-        status = allocation.status
-        deserved, used = _amounts(status.deserved), _amounts(status.used)
-        share, is_overused = float(status.dominant_share or 0), status.overused_since is not None
-        rows.append(ShareRow(allocation.metadata.namespace, share, deserved, used, is_overused))
-    return sorted(rows, key=lambda row: (-row.share, row.namespace))
+def share_row(allocation: Allocation) -> ShareRow:
+    status = allocation.status
+    deserved, used = _amounts(status.deserved), _amounts(status.used)
+    share, is_overused = float(status.dominant_share or 0), status.overused_since is not None
+    return ShareRow(allocation.metadata.namespace, share, deserved, used, is_overused)
 
 
 def _amounts(known: Mapping[str, str]) -> dict[str, int]:

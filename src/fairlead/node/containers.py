@@ -98,7 +98,7 @@ class Stopping(msgspec.Struct, frozen=True):
     turn: float = 0.0
 
 
-class ContainerRecord(msgspec.Struct):
+class ContainerRecord(msgspec.Struct, gc=False):
     """One container: its state, its last termination, and its restarts."""
 
     state: LifecycleState

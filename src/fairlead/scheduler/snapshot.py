@@ -42,7 +42,7 @@ from fairlead.scheduler.requirements import PodRequirements, amount_of, is_count
 FIRST_SIZE = 64
 
 
-class Placed(msgspec.Struct):
+class Placed(msgspec.Struct, gc=False):
     """A pod on a node."""
 
     pod: Pod

@@ -15,7 +15,7 @@ from fairlead.api.names import FOREGROUND, ORPHAN
 from fairlead.api.resources import Resource
 
 
-class GraphNode(msgspec.Struct):
+class GraphNode(msgspec.Struct, gc=False):
     """An object as the graph knows it."""
 
     resource: Resource

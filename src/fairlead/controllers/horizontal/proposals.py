@@ -38,13 +38,15 @@ TURN_PODS: Final = 2000
 _NANOS_IN_MILLI: Final = 10**6
 
 
-class Workload(msgspec.Struct, frozen=True):
+class Workload(msgspec.Struct):
     """What the metrics of one autoscaler are about."""
 
     autoscaler: HorizontalPodAutoscaler
     scale: Scale
     pods: Sequence[Pod]
     now: float
+    #: What the resource metrics API says of the pods, or why nothing: asked once, however many metrics there are.
+    measured: Sequence[PodMetrics] | Incomputable | None = None
 
     @property
     def namespace(self) -> str:
@@ -138,21 +140,33 @@ def _groups(workload: Workload, samples: Mapping[str, Sample], resource: str) ->
 
 
 def _samples(metric: ResourceMetric, workload: Workload) -> Generator[Action, Any, Mapping[str, Sample]]:
-    try:
-        items = yield ListAll(_METRICS, workload.namespace, workload.scale.status.selector)
-    except ApiError as error:
-        raise unavailable(error) from None
-    if not items:
-        raise Incomputable("no metrics returned from resource metrics API")
+    if workload.measured is None:
+        workload.measured = yield from _measured(workload)
+    if isinstance(workload.measured, Incomputable):
+        raise workload.measured
     samples: dict[str, Sample] = {}
-    for index, item in enumerate(items):
-        measured = item.view(PodMetrics)
+    for index, measured in enumerate(workload.measured):
         sample = sample_of(measured, metric.name, metric.container)
         if sample is not None:
             samples[measured.metadata.name] = sample
         if index % TURN_PODS == TURN_PODS - 1:
             yield GiveWay()
     return samples
+
+
+def _measured(workload: Workload) -> Generator[Action, Any, Sequence[PodMetrics] | Incomputable]:
+    try:
+        items = yield ListAll(_METRICS, workload.namespace, workload.scale.status.selector)
+    except ApiError as error:
+        return unavailable(error)
+    if not items:
+        return Incomputable("no metrics returned from resource metrics API")
+    found = []
+    for index, item in enumerate(items):
+        found.append(item.view(PodMetrics))
+        if index % TURN_PODS == TURN_PODS - 1:
+            yield GiveWay()
+    return found
 
 
 def _tolerances(autoscaler: HorizontalPodAutoscaler) -> Tolerances:

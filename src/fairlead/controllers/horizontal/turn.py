@@ -35,6 +35,8 @@ from fairlead.runtime.clock import timestamp
 
 #: kube-controller-manager's --horizontal-pod-autoscaler-sync-period.
 SYNC_SECONDS: Final = 15.0
+#: So many metrics are looked at before others get a turn; those of thousands of pods let them have some of their own.
+TURN_METRICS: Final = 100
 
 _UNABLE: Final = "the HPA was unable to compute the replica count: {}"
 _NO_SCALE: Final = "the HPA controller was unable to get the target's current scale: {}"
@@ -198,7 +200,9 @@ class HorizontalPodAutoscalers(Controller[HorizontalPodAutoscaler]):
         found: list[Proposed] = []
         failed: list[MetricFailed] = []
         statuses: list[Obj] = []
-        for spec in specs:
+        for number, spec in enumerate(specs, 1):
+            if number % TURN_METRICS == 0:
+                yield GiveWay()
             try:
                 proposal = yield from propose(spec, workload)
             except MetricFailed as error:

@@ -105,10 +105,12 @@ class Zones(msgspec.Struct):
         after = _part(new)
         if before == after:
             return False
-        if before is not None:
-            self._count(*before, -1)
         if after is not None:
             self._count(*after, 1)
+        if before is not None:
+            self._count(*before, -1)
+            if not self._zones[before[0]].size:
+                del self._zones[before[0]]
         return True
 
     def of(self, node: Node) -> Zone:

@@ -96,9 +96,11 @@ class Exchange:
             await application(self.scope, self.receive, self.send)
         except Exception:
             log.exception("%s %s", self.scope["method"], self.scope["raw_path"])
-        if self.is_complete or self._is_gone:
+        if self._is_gone:
+            self._answered(self)
+        elif self.is_complete:
             return
-        if self.is_upgraded:  # what has been written may leave
+        elif self.is_upgraded:  # what has been written may leave
             self._answered(self)
         else:
             self._transport.abort()

@@ -19,7 +19,7 @@ import asyncio
 import math
 from collections.abc import Callable
 from enum import Enum, auto
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import httptools
 import msgspec
@@ -85,6 +85,10 @@ class ConnectionHost(Protocol):
 
     def on_task(self, task: asyncio.Task[None]) -> None:
         """A request is being answered."""
+
+
+#: Of a connection on which nothing more is read.
+_NO_PARSER: Final = httptools.HttpRequestParser(None)
 
 
 class _Stage(Enum):
@@ -174,6 +178,10 @@ class Connection(asyncio.Protocol):
         self._waiting.clear()
         self._is_writable.set()
         self._host.on_closed(self)
+        # What refers to itself stays until garbage is collected, here 50 KB of OpenSSL with it.
+        self.transport, self._parser = None, _NO_PARSER
+        if self._exchange is not None and self._exchange.is_complete:
+            self._exchange = None
 
     def data_received(self, data: bytes) -> None:
         if self._unparsed:
@@ -405,7 +413,10 @@ class Connection(asyncio.Protocol):
 
     def _answered(self, exchange: Exchange) -> None:
         self._may_upgrade = False
-        if self.transport is None or self.transport.is_closing():
+        if self.transport is None:
+            self._exchange = None
+            return
+        if self.transport.is_closing():
             return
         if not exchange.keep_alive:
             self.close()

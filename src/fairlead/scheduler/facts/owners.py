@@ -78,6 +78,8 @@ class Owners:
             if wanted is not None:
                 services[meta.name] = wanted
             self._answers.clear()
+        if not services:
+            del self._services[meta.namespace]
 
     def set_controller(self, api_version: str, kind: str, key: str, selector: LabelSelector | None) -> None:
         """A controller came or changed; None: it went."""

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Final, NamedTuple, TypeAlias
 
 from fairlead.api.errors import ApiError
+from fairlead.caches import LruCache
 from fairlead.golang.quoting import go_quote
 from fairlead.runtime.clock import stopwatch
 from fairlead.runtime.metrics import Distribution
@@ -140,6 +141,10 @@ class _Step(NamedTuple):
     seconds: Distribution
 
 
+#: For so many kinds of requests it is remembered who is concerned: custom kinds come and go.
+_MOST_STEPS: Final = 4096
+
+
 class _Steps(NamedTuple):
     """All steps of one kind of request."""
 
@@ -156,7 +161,7 @@ class Chain:
     ) -> None:
         self.plugins, self._further = tuple(plugins), tuple(further)
         self._metrics = metrics
-        self._steps: dict[tuple[Operation, str, str], _Steps] = {}
+        self._steps: LruCache[tuple[Operation, str, str], _Steps] = LruCache(_MOST_STEPS)
 
     async def close(self) -> None:
         """End what plugins have open: the server stops."""
@@ -208,7 +213,8 @@ class Chain:
         key = (attributes.operation, attributes.resource.qualified, attributes.subresource)
         steps = self._steps.get(key)
         if steps is None:
-            steps = self._steps[key] = self._select(*key)
+            steps = self._select(*key)
+            self._steps.put(key, steps)
         return steps
 
     def _select(self, operation: Operation, resource: str, subresource: str) -> _Steps:

@@ -32,7 +32,6 @@ from fairlead.server.admission.base import (
 from fairlead.server.admission.evaluation import CONDITIONS_BUDGET, POLICY_BUDGET, Budget, Until
 from fairlead.server.admission.expressions import activation, all_hold, namespace_of
 from fairlead.server.admission.policy_inputs import LazyVariables, bound_policies, params_of
-from fairlead.server.admission.remembered import Remembered
 
 _POLICIES: Final = "mutatingadmissionpolicies.admissionregistration.k8s.io"
 _BINDINGS: Final = "mutatingadmissionpolicybindings.admissionregistration.k8s.io"
@@ -92,8 +91,6 @@ class MutatingAdmissionPolicy(AdmissionPlugin):
     def __init__(self, dependencies: Dependencies) -> None:
         super().__init__(dependencies)
         self._authorizer = dependencies.authorizer
-        self._policies: Remembered[_Policy] = Remembered(_policy)
-        self._bindings: Remembered[Obj] = Remembered(Encoded.obj)
 
     async def admit(self, attributes: Attributes) -> None:
         if attributes.view is None or matching.is_exempt(attributes):
@@ -112,7 +109,7 @@ class MutatingAdmissionPolicy(AdmissionPlugin):
     async def _invocations(self, attributes: Attributes, failures: list[_Failure]) -> list[_Invocation]:
         """Who is asked about a request, before anybody changes it."""
         found = []
-        for policy, bindings in bound_policies(self._reader, _POLICIES, _BINDINGS, self._policies, self._bindings):
+        for policy, bindings in bound_policies(self._reader, _POLICIES, _BINDINGS, _policy):
             row = matching.matched(policy.spec.get("matchConstraints"), attributes, self._reader)
             for binding in bindings if row is not None else ():
                 if matching.matched(binding["spec"].get("matchResources"), attributes, self._reader) is None:

@@ -5,7 +5,7 @@ Source: apiserver/pkg/admission/plugin/policy/generic (1.36).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from fairlead.api.encoded import Encoded
@@ -16,23 +16,22 @@ from fairlead.cel.environment import Program
 from fairlead.cel.errors import CelError
 from fairlead.server.admission.base import Attributes, Reader
 from fairlead.server.admission.evaluation import Budget, OutOfBudgetError
-from fairlead.server.admission.remembered import Remembered
 
 T = TypeVar("T")
 
 
 def bound_policies(
-    reader: Reader, policies: str, bindings: str, known: Remembered[T], known_bindings: Remembered[Obj]
+    reader: Reader, policies: str, bindings: str, compiled: Callable[[Encoded], T]
 ) -> Iterator[tuple[T, list[Obj]]]:
-    """The policies that are bound to something, with their bindings. It is all read before anybody is asked."""
+    """The policies that are bound to something, compiled, with their bindings. All are read before anybody is asked."""
     bound: dict[str, list[Obj]] = {}
     for entry in reader.each(bindings):
-        binding = known_bindings.of(entry)
+        binding = entry.kept(Encoded.obj)
         bound.setdefault(binding["spec"]["policyName"], []).append(binding)
     for name, found in bound.items():
         policy = reader.find(policies, name)
         if policy is not None:
-            yield known.of(policy), found
+            yield policy.kept(compiled), found
 
 
 class LazyVariables(dict[str, Any]):

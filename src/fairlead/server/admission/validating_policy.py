@@ -22,7 +22,6 @@ from fairlead.server.admission.base import AdmissionPlugin, Attributes, Dependen
 from fairlead.server.admission.evaluation import CONDITIONS_BUDGET, POLICY_BUDGET, Budget, OutOfBudgetError, Until
 from fairlead.server.admission.expressions import activation, all_hold, namespace_of
 from fairlead.server.admission.policy_inputs import LazyVariables, bound_policies, params_of
-from fairlead.server.admission.remembered import Remembered
 
 _POLICIES: Final = "validatingadmissionpolicies.admissionregistration.k8s.io"
 _BINDINGS: Final = "validatingadmissionpolicybindings.admissionregistration.k8s.io"
@@ -69,14 +68,12 @@ class ValidatingAdmissionPolicy(AdmissionPlugin):
     def __init__(self, dependencies: Dependencies) -> None:
         super().__init__(dependencies)
         self._authorizer = dependencies.authorizer
-        self._policies: Remembered[_Policy] = Remembered(_policy)
-        self._bindings: Remembered[Obj] = Remembered(Encoded.obj)
 
     async def validate(self, attributes: Attributes) -> None:
         if matching.is_exempt(attributes):
             return
         refusals: list[ApiError] = []
-        for policy, bindings in bound_policies(self._reader, _POLICIES, _BINDINGS, self._policies, self._bindings):
+        for policy, bindings in bound_policies(self._reader, _POLICIES, _BINDINGS, _policy):
             refusals += await self._ask(policy, bindings, attributes)
         if refusals:  # the others have been asked all the same, and have warned
             raise refusals[0]

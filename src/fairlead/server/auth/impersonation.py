@@ -82,7 +82,10 @@ async def impersonated(authorizer: Authorizer, request: AccessRequest, wanted: U
         except Forbidden as refusal:
             first = first or refusal
     assert first is not None
-    raise first
+    try:
+        raise first
+    finally:
+        del first  # it holds this frame
 
 
 class _Mode(msgspec.Struct, frozen=True):

@@ -62,18 +62,16 @@ class ServedVersion(msgspec.Struct, frozen=True):
         """A stored object as this version shows it."""
         if self.from_stored is None:
             return entry
-        return _Converted(entry, self.from_stored)
+        return _Converted(b"", entry, self.from_stored)
 
 
-class _Converted(Encoded):
+class _Converted(Encoded, gc=True):
     """A stored object in another version, made whenever it is read: a list of thousands is never held as such."""
 
-    __slots__ = ("_convert", "_stored")
+    _stored: Encoded
+    _convert: Convert
 
-    def __init__(self, stored: Encoded, convert: Convert) -> None:
-        self._stored, self._convert, self._kept = stored, convert, None
-
-    @property
+    @property  # type: ignore[misc]
     def raw(self) -> bytes:  # type: ignore[override]
         return encode(self.obj())
 

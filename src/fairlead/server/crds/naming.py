@@ -59,8 +59,11 @@ class NamesInUse:
             self._holders[taken] -= 1
             if not self._holders[taken]:
                 del self._holders[taken]
-        if refused := self._refused.get(_group_of(name)):
+        group = _group_of(name)
+        if refused := self._refused.get(group):
             refused.pop(name, None)
+            if not refused:
+                del self._refused[group]
 
     def is_taken(self, group: str, sort: str, name: str) -> bool:
         return (group, sort, name) in self._holders

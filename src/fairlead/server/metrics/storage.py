@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from fairlead.runtime.metrics import COUNTER, Computed, Counter, Distribution, Family, Histogram
+from fairlead.runtime.metrics import COUNTER, Computed, Counter, Family, Histogram
 
 _SECONDS: Final = (
     *(0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0),
@@ -27,7 +27,6 @@ class StorageMetrics:
         self._errors = Counter(
             "etcd_request_errors_total", "[ALPHA] Writes that the store refused or could not carry out.", *_LABELS
         )
-        self._by_kind: dict[tuple[str, str], Distribution] = {}
         self.families: tuple[Family, ...] = (
             self._durations,
             self._errors,
@@ -42,10 +41,7 @@ class StorageMetrics:
 
     def written(self, operation: str, qualified: str, seconds: float) -> None:
         """`qualified`: the kind, as `Resource.qualified`."""
-        series = self._by_kind.get((operation, qualified))
-        if series is None:
-            series = self._by_kind[operation, qualified] = self._durations.of(_labels(operation, qualified))
-        series.observe(seconds)
+        self._durations.observe(seconds, _labels(operation, qualified))
 
     def failed(self, operation: str, qualified: str, seconds: float) -> None:
         self.written(operation, qualified, seconds)

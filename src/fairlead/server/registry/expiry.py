@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
+from collections import OrderedDict
+from itertools import islice
+from typing import Final
 
 from fairlead.api.builtin import EVENTS
 from fairlead.runtime.clock import monotonic
@@ -14,6 +16,8 @@ from fairlead.store.base import RevisionMismatch, StoreUnavailable
 log = logging.getLogger(__name__)
 
 EVENT_TTL_SECONDS = 3600.0
+#: So many are deleted at once, for one wait for the disk: events come as fast.
+_AT_ONCE: Final = 64
 
 
 class EventExpiry:
@@ -21,33 +25,33 @@ class EventExpiry:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._written: deque[tuple[float, str, str]] = deque()
-        self._latest: dict[tuple[str, str], float] = {}
+        self._written: OrderedDict[tuple[str, str], float] = OrderedDict()  # those of longest ago first
         self._arrived = asyncio.Event()
         registry.observers[EVENTS.qualified] = self._observe
 
     def _observe(self, namespace: str, name: str, raw: bytes | None) -> None:
-        if raw is None:
-            self._latest.pop((namespace, name), None)
-            return
-        moment = self._latest[(namespace, name)] = monotonic()
-        self._written.append((moment, namespace, name))
-        self._arrived.set()
+        self._written.pop((namespace, name), None)
+        if raw is not None:
+            self._written[namespace, name] = monotonic()
+            self._arrived.set()
 
     async def run(self) -> None:
-        """Delete event after event, until cancelled. Sleeps until the next is due."""
+        """Delete events, until cancelled. Sleeps until the next is due."""
         while True:
             while not self._written:
                 self._arrived.clear()
                 await self._arrived.wait()
-            at, namespace, name = self._written[0]
-            due = at + EVENT_TTL_SECONDS
-            if due > monotonic():
-                await asyncio.sleep(due - monotonic())
+            written_by = monotonic() - EVENT_TTL_SECONDS
+            first = next(iter(self._written.values()))
+            if first > written_by:
+                await asyncio.sleep(first - written_by)
                 continue
-            self._written.popleft()
-            if self._latest.get((namespace, name)) == at:  # else it was written again, or is gone
-                await self._forget(namespace, name)
+            due = [key for key, at in islice(self._written.items(), _AT_ONCE) if at <= written_by]
+            for key in due:
+                del self._written[key]
+            async with asyncio.TaskGroup() as group:
+                for key in due:
+                    group.create_task(self._forget(*key), name="event expiry")
 
     async def _forget(self, namespace: str, name: str) -> None:
         served = self._registry.catalogue.stored(EVENTS.qualified)

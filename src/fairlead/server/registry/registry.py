@@ -39,6 +39,7 @@ from fairlead.api.verbs import (
 )
 from fairlead.client.webhooks import WebhookClient
 from fairlead.runtime.clock import monotonic
+from fairlead.runtime.turns import in_turns
 from fairlead.server.access import AccessRequest, Authorizer, check, selected_name
 from fairlead.server.account_tokens import AccountTokens, TokenVerifier
 from fairlead.server.admission.base import Admission
@@ -311,8 +312,8 @@ class Registry:
     ) -> Result[Listing]:
         deletion = self._deletion("deletecollection", context, resource, options)
         listing = await self.list(resource, namespace, query)
-        for item in listing.items:
-            meta = metadata(item.obj())
+        async for item in in_turns(listing.items):  # a dry run waits for no disk
+            meta = item.metadata()
             try:
                 await deletion.carry_out(meta.get("namespace", ""), meta["name"], is_one_of_many=True)
             except NotFound:

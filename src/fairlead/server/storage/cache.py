@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from heapq import merge
 from typing import Final, NamedTuple
 
+import msgspec
+
 from fairlead.runtime.clock import monotonic
 from fairlead.server.storage.entries import CacheEvent, Entry
 from fairlead.server.storage.watchers import Watcher, Watchers
@@ -30,7 +32,7 @@ _EVENT_BYTES: Final = 160
 _DROPPED_AT_ONCE: Final = 1000
 
 
-class _HistoryEntry(NamedTuple):
+class _HistoryEntry(msgspec.Struct, frozen=True, gc=False):
     """An event without its encoded lines, which would double the memory of the history."""
 
     revision: int
@@ -210,6 +212,8 @@ class Cache:
             self._remove(old)
         else:
             return
+        if old is not None:
+            old.release()  # history has thousands of those
         self.revision = max(self.revision, revision)  # at start, changes come in the order of their keys
         self._remember(_HistoryEntry(revision, old, new, self._clock()))
         self.changes += 1

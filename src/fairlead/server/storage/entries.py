@@ -29,13 +29,11 @@ _labels_of = msgspec.json.Decoder(_LabelView).decode
 class Entry(Encoded):
     """One version of one object in the cache."""
 
-    __slots__ = ("_fields", "_labels", "name", "namespace", "revision")
-
-    def __init__(self, raw: bytes, namespace: str, name: str, revision: int) -> None:
-        super().__init__(raw)
-        self.namespace, self.name, self.revision = namespace, name, revision
-        self._labels: dict[str, str] | None = None
-        self._fields: dict[str, str] | None = None
+    namespace: str
+    name: str
+    revision: int
+    _labels: dict[str, str] | None = None
+    _fields: dict[str, str] | None = None
 
     @property
     def labels(self) -> dict[str, str]:

@@ -73,8 +73,8 @@ class _NodeEntry(msgspec.Struct):
     machine: SimulatedMachine | None = None
     #: Until then, what somebody who wanted figures is shown; kept up to date from then on.
     idle: SimulatedMachine | None = None
-    #: What runs there, by uid: the pod's key, and its life.
-    pods: dict[str, tuple[str, PodRun]] = msgspec.field(default_factory=dict)
+    #: The pods that run there, by uid.
+    pods: dict[str, PodRun] = msgspec.field(default_factory=dict)
     #: Pressures that the node shows.
     shown: tuple[str, ...] = ()
     #: How many pods it has evicted, by signal.
@@ -158,7 +158,7 @@ class Machines:
         entry, present = self._nodes.get(pod.spec.node_name), self._find(pod.metadata.key)
         if entry is None or present is None or present.metadata.uid != pod.metadata.uid:
             return  # by now one of them is gone
-        entry.pods[pod.metadata.uid] = (pod.metadata.key, run)
+        entry.pods[pod.metadata.uid] = run
         if entry.machine is None:
             if declares_usage(pod, self._profiles):
                 self._watch(entry)
@@ -259,7 +259,7 @@ class Machines:
         """Of a node that is there; it begins with what runs on it when it is first asked for."""
         entry = self._nodes[name]
         if entry.cpu is None:
-            starts = [since for _, run in entry.pods.values() for since in run.running.values()]
+            starts = [since for run in entry.pods.values() for since in run.running.values()]
             entry.cpu = CpuAccount(min(starts, default=now()))
         return entry.cpu
 
@@ -338,8 +338,8 @@ class Machines:
             changed(name)
 
     def _enter_all(self, entry: _NodeEntry, machine: SimulatedMachine, moment: float) -> None:
-        for key, run in entry.pods.values():
-            if (pod := self._find(key)) is not None:
+        for run in entry.pods.values():
+            if (pod := self._find(run.key)) is not None:
                 self._enter(entry, machine, pod, run, moment)
 
     def _declare(self, entry: _NodeEntry) -> None:

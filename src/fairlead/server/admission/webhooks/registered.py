@@ -18,7 +18,6 @@ from fairlead.server.admission import matching
 from fairlead.server.admission.base import Attributes, Dependencies
 from fairlead.server.admission.evaluation import CONDITIONS_BUDGET, Budget
 from fairlead.server.admission.expressions import activation, all_hold
-from fairlead.server.admission.remembered import Remembered
 
 
 class Webhook(msgspec.Struct, frozen=True):
@@ -64,13 +63,12 @@ class Registered:
     def __init__(self, qualified: str, dependencies: Dependencies) -> None:
         self._qualified, self._reader = qualified, dependencies.reader
         self._authorizer, self._client = dependencies.authorizer, dependencies.webhooks
-        self._known: Remembered[tuple[Webhook, ...]] = Remembered(_webhooks)
 
     def each(self, attributes: Attributes) -> Iterator[Webhook]:
         """In the order in which they are asked; none about requests that no webhook hears of."""
         if self._client.has_begun and not matching.is_exempt(attributes):
             for entry in self._reader.each(self._qualified):
-                yield from self._known.of(entry)
+                yield from entry.kept(_webhooks)
 
     async def concerned(self, webhook: Webhook, attributes: Attributes) -> Resource | None:
         """The version in which a webhook is asked about a request; None: it is not. Forbidden: nobody can say."""
