@@ -13,7 +13,7 @@ from fairlead.compose import Settings, simulation
 from fairlead.runtime import rng
 from fairlead.runtime.loops import run_virtual
 from fairlead.sim.nodes import NodeShape, uniform
-from tests.scheduler.devices_world import DRIVER, asked, claim_obj, class_obj, device, slice_obj
+from tests.scheduler.devices_world import DRIVER, asked, claim_obj, class_obj, device, named_claims, slice_obj
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
 
@@ -33,9 +33,11 @@ def live(test: Callable[[Api], Awaitable[None]], nodes: int = 2, **settings: Any
 
 
 def pod_obj(name: str, *claims: str, **more: Any) -> Obj:
-    named = [{"name": claim, "resourceClaimName": claim} for claim in claims]
     container = {"name": "c", "image": "i", "resources": {"claims": [{"name": claim} for claim in claims]}}
-    return {"metadata": {"name": name}, "spec": {"containers": [container], "resourceClaims": named} | more}
+    return {
+        "metadata": {"name": name},
+        "spec": {"containers": [container], "resourceClaims": named_claims(*claims)} | more,
+    }
 
 
 async def create(api: Api, *objects: Obj) -> None:

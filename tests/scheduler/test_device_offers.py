@@ -12,6 +12,7 @@ from fairlead.scheduler.decide import Chosen
 from fairlead.scheduler.devices import pools
 from fairlead.scheduler.devices.allocator import Allocator, ClaimDevices, Taken
 from fairlead.scheduler.devices.effort import Effort, TooMuchEffort
+from fairlead.scheduler.devices.results import allocation_of
 from fairlead.scheduler.devices.selectors import Selectors
 from fairlead.scheduler.facts.device_claims import DeviceClaims
 from fairlead.scheduler.facts.device_offers import DeviceOffers
@@ -101,7 +102,7 @@ def test_nothing_is_left_of_what_is_gone() -> None:
         claims.set(None, made)
         claims.wanted(made)
         if (devices := searched(offers, claims.taken)) is not None:
-            claims.reserve(f"pod-{number}", [(made, devices)])
+            claims.reserve(f"pod-{number}", [(made, allocation_of(made, devices, "n1"))])
     for number in range(10):
         claims.set(claim(claim_obj(f"c{number}")), None)
         claims.pod_gone(f"pod-{number}")

@@ -16,17 +16,21 @@ from fairlead.api.encoded import Encoded
 from fairlead.api.errors import Conflict, NotFound, ServiceUnavailable
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
+from fairlead.api.scheduling import GROUP_LABEL
 from fairlead.api.users import MASTERS, User
 from fairlead.api.verbs import WATCH, DeleteOptions, PatchType, WatchEvent, WatchQuery
 from fairlead.client.informer import Informers
 from fairlead.runtime import loops, rng
 from fairlead.scheduler.cluster_model import ClusterModel
+from fairlead.scheduler.configuration import load
+from fairlead.scheduler.gangs import POD_GROUPS
 from fairlead.scheduler.loop import Scheduler
 from fairlead.server.context import RequestContext
 from fairlead.server.registry.registry import UserApi
 from tests.registry_api import RegistryApi
-from tests.scheduler.devices_world import asked, claim_obj, class_obj, slice_obj
+from tests.scheduler.devices_world import asked, claim_obj, class_obj, named_claims, slice_obj
 from tests.scheduler.scheduler_world import node_obj, pod_obj
+from tests.scheduler.test_gangs import GANGS
 
 CLAIMS = builtin.RESOURCE_CLAIMS
 FATES = ("done", "done", "refused", "overtaken", "lost", "lost and unknown", "late")
@@ -70,7 +74,7 @@ class Running:
 
     def start(self) -> None:
         informers = Informers(self._api)
-        scheduler = Scheduler(self._api, ClusterModel(informers))
+        scheduler = Scheduler(self._api, ClusterModel(informers, load(GANGS)))
         self._tasks = [asyncio.create_task(part) for part in (informers.run(), scheduler.run())]
 
     async def stop(self) -> None:
@@ -105,12 +109,13 @@ async def end(api: RegistryApi, name: str) -> None:
         await api.patch(CLAIMS, *where, {"metadata": version, "status": status}, PatchType.MERGE, subresource="status")
 
 
-def with_claims(name: str, *claims: str) -> Obj:
-    return pod_obj(name, resourceClaims=[{"name": claim, "resourceClaimName": claim} for claim in claims])
+def with_claims(name: str, *claims: str, **more: Any) -> Obj:
+    return pod_obj(name, resourceClaims=named_claims(*claims), **more)
 
 
 STEP = st.one_of(
     st.tuples(st.just("pod"), st.lists(st.integers(0, 5), min_size=1, max_size=2, unique=True)),
+    st.tuples(st.just("gang"), st.tuples(st.integers(2, 3), st.integers(0, 5), st.booleans())),
     st.tuples(st.just("end"), st.integers(0, 9)),
     st.tuples(st.just("anew"), st.integers(0, 5)),
     st.tuples(st.just("restart"), st.just(0)),
@@ -127,7 +132,7 @@ STEP = st.one_of(
 def test_no_device_has_two_claims(steps: list[tuple[str, Any]], fates: list[str], delay: float) -> None:
     async def story(api: RegistryApi, scheduler: Running) -> None:
         for number in range(2):
-            await api.put(builtin.NODES, node_obj(f"n{number}"))
+            await api.put(builtin.NODES, node_obj(f"n{number}", cpu=3))
             await api.create(builtin.RESOURCE_SLICES, slice_obj(f"n{number}", "a", "b", node=f"n{number}"))
         await api.create(builtin.RESOURCE_SLICES, slice_obj("net", "a", allNodes=True))
         await api.create(builtin.DEVICE_CLASSES, class_obj())
@@ -138,6 +143,8 @@ def test_no_device_has_two_claims(steps: list[tuple[str, Any]], fates: list[str]
             if kind == "pod":
                 names.append(f"p{len(names)}")
                 await api.put(builtin.PODS, with_claims(names[-1], *(f"c{number}" for number in what)))
+            elif kind == "gang":
+                names += await gang(api, len(names), *what)
             elif kind == "end" and what < len(names):
                 with suppress(NotFound, Conflict):
                     await end(api, names[what])
@@ -159,9 +166,20 @@ def test_no_device_has_two_claims(steps: list[tuple[str, Any]], fates: list[str]
         del claim["metadata"]["uid"]
         await api.create(CLAIMS, claim, "default")
 
+    async def gang(api: RegistryApi, begun: int, size: int, shared: int, has_own: bool) -> list[str]:
+        """So many pods that share a claim and start together, each with another claim beside, perhaps."""
+        group = {"metadata": {"name": f"g{begun}", "namespace": "default"}, "spec": {"minMember": size}}
+        await api.create(POD_GROUPS, group, "default")
+        names = [f"p{begun + number}" for number in range(size)]
+        for number, name in enumerate(names):
+            claims = dict.fromkeys((f"c{shared}", f"c{(shared + 1 + number) % 6}") if has_own else (f"c{shared}",))
+            await api.put(builtin.PODS, with_claims(name, *claims, cpu=1, labels={GROUP_LABEL: f"g{begun}"}))
+        return names
+
     async def play() -> None:
         rng.seed(1)
         async with RegistryApi() as api:
+            await api.define(POD_GROUPS)
             scheduler = Running(Weather(api, iter(fates), delay))
             scheduler.start()
             try:

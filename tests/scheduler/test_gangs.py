@@ -28,12 +28,17 @@ GANGS = {"profiles": [{"plugins": {"multiPoint": {"enabled": [{"name": "Coschedu
 
 
 class SlowApi(RegistryApi):
-    """A server that takes its time to bind."""
+    """A server that takes its time to bind, and to write claims of devices."""
 
     async def create(self, resource: Resource, obj: Obj, *args: Any, subresource: str = "", **more: Any) -> Encoded:
         if subresource == "binding":
             await asyncio.sleep(5)
         return await super().create(resource, obj, *args, subresource=subresource, **more)
+
+    async def patch(self, resource: Resource, *args: Any, **more: Any) -> Encoded:
+        if resource == builtin.RESOURCE_CLAIMS:
+            await asyncio.sleep(1)
+        return await super().patch(resource, *args, **more)
 
 
 class World:

@@ -223,6 +223,11 @@ class Allocation(View):
     def results(self) -> tuple[AllocatedDevice, ...]:
         return self.devices.results or ()
 
+    @property
+    def devices_given(self) -> tuple[Any, ...]:
+        """Which devices these are, for what and for which nodes."""
+        return (self.node_selector, *((result.request, result.id, result.share_id) for result in self.results))
+
 
 class ClaimConsumer(WrittenView):
     api_group: str = ""

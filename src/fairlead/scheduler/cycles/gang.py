@@ -48,8 +48,10 @@ class GangCycle:
             self._refuse_all(together, missing, frozenset({Coscheduling.name}))
             return True
         needed, decisions = gang.needed(started), Decisions()
+        pods = (member.pod.metadata.uid for member in together)
         try:
-            self._decide(together, decisions)
+            with self._model.snapshot.device_claims.decided_together(pods):
+                self._decide(together, decisions)
         except Exception:  # the pod whose turn it is hears of it; nobody else may be lost
             self._cancel(decisions)
             for member in together[1:]:

@@ -25,7 +25,6 @@ from fairlead.api.verbs import PatchType
 from fairlead.runtime import clock
 from fairlead.scheduler import writes
 from fairlead.scheduler.devices.extended import is_in_memory, status_of, to_be_made
-from fairlead.scheduler.devices.results import allocation_of
 from fairlead.scheduler.framework import Handle, PluginError
 from fairlead.scheduler.requirements import device_amounts_of, device_claims_of
 
@@ -57,16 +56,16 @@ class ClaimWriter:
         """Return once all claims are allocated, and reserved for the pod. Raises PluginError or ApiError."""
         await self._write_extended()
         for key in self._keys:
-            claim = self._known(key)
-            if not claim.is_reserved_for(self._pod.metadata.uid):
-                await self._reserve(claim)
+            async with self._claims.lock(key):
+                claim = self._known(key)
+                if not claim.is_reserved_for(self._pod.metadata.uid):
+                    await self._reserve(claim)
 
     async def _write_extended(self) -> None:
         """Make the claim that stands for extended resources of the pod, if it needs one; there is one at most."""
         pod = self._pod.metadata.uid
-        reservation = self._claims.reservation(pod)
-        reserved = reservation.claims.values() if reservation is not None else ()
-        wanted = next((claim for claim, _ in reserved if is_in_memory(claim)), None)
+        reserved = (pending.claim for pending in self._claims.reserved_for(pod).values())
+        wanted = next((claim for claim in reserved if is_in_memory(claim)), None)
         if wanted is None:
             return
         if (left := self._claims.extended_of(pod)) is not None:
@@ -106,16 +105,14 @@ class ClaimWriter:
         meta = claim.metadata
         if meta.is_terminating:
             raise PluginError(f"claim {meta.key} got deleted in the meantime")
-        reservation = self._claims.reservation(self._pod.metadata.uid)
-        reserved = reservation.claims.get(uid) if reservation is not None else None
+        reserved = self._claims.reserved_for(self._pod.metadata.uid).get(uid)
         status: Obj = {}
-        if reserved is not None:
+        if reserved is not None and not reserved.is_what(claim):
             if claim.status.allocation is not None:
                 raise PluginError(f"claim {meta.key} got allocated elsewhere in the meantime")
             if FINALIZER not in meta.finalizers:
                 claim = await self._patch(claim, {"metadata": {"finalizers": [*meta.finalizers, FINALIZER]}})
-            since = {"allocationTimestamp": clock.timestamp()}
-            status["allocation"] = allocation_of(claim, reserved[1], self._node) | since
+            status["allocation"] = reserved.written | {"allocationTimestamp": clock.timestamp()}
         pod = self._pod.metadata
         consumers = msgspec.to_builtins(claim.consumers)
         status["reservedFor"] = [*consumers, {"resource": PODS.plural, "name": pod.name, "uid": pod.uid}]
@@ -157,9 +154,8 @@ class ClaimWriter:
 
     async def _learn_what_was_written(self) -> None:
         """Where the answer to a write was lost, its devices may be taken: they stay reserved until that is known."""
-        reservation = self._claims.reservation(self._pod.metadata.uid)
-        for claim, _ in list(reservation.claims.values()) if reservation is not None else ():
-            asked = self._made if is_in_memory(claim) else claim
+        for pending in list(self._claims.reserved_for(self._pod.metadata.uid).values()):
+            asked = self._made if is_in_memory(pending.claim) else pending.claim
             if asked is not None:
                 await self._learn(asked)
 

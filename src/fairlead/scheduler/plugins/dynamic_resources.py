@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 
 from fairlead.api.devices import AskedDevices, DeviceClass, ResourceClaim
+from fairlead.api.objects import Obj
 from fairlead.api.scheduling import Node, Pod
 from fairlead.caches import LruCache
 from fairlead.golang.durations import parse_seconds
@@ -24,6 +25,7 @@ from fairlead.scheduler.devices.allocator import AllocationError, Allocator, Cla
 from fairlead.scheduler.devices.effort import Effort, TooMuchEffort
 from fairlead.scheduler.devices.extended import claim_for
 from fairlead.scheduler.devices.pools import Pool, selects
+from fairlead.scheduler.devices.results import allocation_of
 from fairlead.scheduler.devices.selectors import Selectors
 from fairlead.scheduler.facts.device_offers import Stamp
 from fairlead.scheduler.framework import (
@@ -271,20 +273,28 @@ class DynamicResources(Plugin):
         placed = snapshot.placed(pod.metadata.key)
         if found is None or placed is None:
             return
-        wanted = _wanted(placed.requirements, snapshot, found, pod.metadata.uid)
+        uid, requirements = pod.metadata.uid, placed.requirements
+        allocated = self._allocations(_wanted(requirements, snapshot, found, uid), snapshot, found)
+        snapshot.device_claims.reserve(uid, allocated, [claim.key for claim in requirements.device_claims])
+
+    def _allocations(
+        self, wanted: Sequence[ResourceClaim], snapshot: Snapshot, node: Node
+    ) -> list[tuple[ResourceClaim, Obj]]:
+        """What these claims are to get on the node."""
         if not wanted:
-            return
-        answer = self._answer(wanted, snapshot, found, Effort())
+            return []
+        answer = self._answer(wanted, snapshot, node, Effort())
         self._forget_unfinished()
         if answer.devices is None:
             raise CannotDecide("claim allocation not found for node")
-        snapshot.device_claims.reserve(pod.metadata.uid, zip(wanted, answer.devices, strict=True))
+        given = zip(wanted, answer.devices, strict=True)
+        return [(claim, allocation_of(claim, devices, node.metadata.name)) for claim, devices in given]
 
     def unreserve(self, pod: Pod, node: str, handle: Handle) -> None:
         handle.snapshot.device_claims.release(pod.metadata.uid)
 
     def pre_binds(self, pod: Pod, node: str, handle: Handle) -> bool:
-        return bool(device_claims_of(pod)) or handle.snapshot.device_claims.reservation(pod.metadata.uid) is not None
+        return bool(device_claims_of(pod)) or bool(handle.snapshot.device_claims.reserved_for(pod.metadata.uid))
 
     async def pre_bind(self, pod: Pod, node: str, handle: Handle) -> None:
         """Return once the pod's claims have their devices, for this pod, and these are ready."""
@@ -326,9 +336,9 @@ def _missing(named: Sequence[DeviceClaim], snapshot: Snapshot) -> Refused | None
 
 
 def _claims(requirements: PodRequirements, snapshot: Snapshot) -> list[ResourceClaim]:
-    """Those that are there, each once."""
-    keys = dict.fromkeys(named.key for named in requirements.device_claims)
-    return [claim for key in keys if (claim := snapshot.device_claims.get(key)) is not None]
+    """Those that are there, each once, as they are to the pod."""
+    pods = {named.key: named.pod_uid for named in requirements.device_claims}
+    return [claim for key, pod in pods.items() if (claim := snapshot.device_claims.seen_by(pod, key)) is not None]
 
 
 def _claims_any(requirements: PodRequirements, snapshot: Snapshot) -> bool:
