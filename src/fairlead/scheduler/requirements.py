@@ -38,7 +38,7 @@ LONGEST_KEY: Final = 16_384
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
-class PodClaim(msgspec.Struct, frozen=True):
+class VolumeClaim(msgspec.Struct, frozen=True):
     """The claim behind a volume of a pod."""
 
     #: `namespace/name`
@@ -88,7 +88,7 @@ class PodRequirements:
     host_ports: tuple[HostPort, ...]
     images: tuple[str, ...]
     container_count: int
-    claims: tuple[PodClaim, ...] = ()
+    claims: tuple[VolumeClaim, ...] = ()
     disks: tuple[Disk, ...] = ()
     device_claims: tuple[DeviceClaim, ...] = ()
     device_amounts: tuple[DeviceAmount, ...] = ()
@@ -295,14 +295,14 @@ def _images_of_volumes(pod: Pod) -> tuple[str, ...]:
     return tuple(volume.image.reference for volume in pod.spec.volumes or () if volume.image is not None)
 
 
-def claims_of(pod: Pod) -> tuple[PodClaim, ...]:
+def claims_of(pod: Pod) -> tuple[VolumeClaim, ...]:
     """The claims behind the pod's volumes."""
-    meta, found = pod.metadata, list[PodClaim]()
+    meta, found = pod.metadata, list[VolumeClaim]()
     for volume in pod.spec.volumes or ():
         if volume.persistent_volume_claim is not None:
-            found.append(PodClaim(f"{meta.namespace}/{volume.persistent_volume_claim.claim_name}"))
+            found.append(VolumeClaim(f"{meta.namespace}/{volume.persistent_volume_claim.claim_name}"))
         elif volume.ephemeral is not None:
-            found.append(PodClaim(f"{meta.namespace}/{meta.name}-{volume.name}", meta.key, meta.uid))
+            found.append(VolumeClaim(f"{meta.namespace}/{meta.name}-{volume.name}", meta.key, meta.uid))
     return tuple(found)
 
 

@@ -17,6 +17,7 @@ from fairlead.api.builtin import PODS, RESOURCE_CLAIMS
 from fairlead.api.devices import FINALIZER, AllocatedDevice, ResourceClaim
 from fairlead.api.errors import ApiError, Conflict, InternalError, ServerTimeout, ServiceUnavailable, TooManyRequests
 from fairlead.api.event_types import NORMAL
+from fairlead.api.guards import guarded
 from fairlead.api.meta import Condition
 from fairlead.api.objects import Obj
 from fairlead.api.references import reference
@@ -121,10 +122,9 @@ class ClaimWriter:
     async def _patch(self, claim: ResourceClaim, patch: Obj, subresource: str = "") -> ResourceClaim:
         """Change exactly the version that is known."""
         meta = claim.metadata
-        known = {"uid": meta.uid, "resourceVersion": meta.resource_version}
-        guarded = patch | {"metadata": patch.get("metadata", {}) | known}
+        patch = guarded(patch, meta, unchanged=True)
         done = await self._api.patch(
-            RESOURCE_CLAIMS, meta.name, meta.namespace, guarded, PatchType.MERGE, subresource=subresource
+            RESOURCE_CLAIMS, meta.name, meta.namespace, patch, PatchType.MERGE, subresource=subresource
         )
         return done.view(ResourceClaim)
 
@@ -139,11 +139,8 @@ class ClaimWriter:
             claim = self._claims.get(key)
             if claim is None or claim.status.allocation is None or not claim.is_reserved_for(uid):
                 continue
-            leave = {
-                "metadata": {"uid": claim.metadata.uid},
-                "status": {"reservedFor": [{"$patch": "delete", "uid": uid}]},
-            }
             meta = claim.metadata
+            leave = guarded({"status": {"reservedFor": [{"$patch": "delete", "uid": uid}]}}, meta)
             try:
                 done = await self._api.patch(
                     RESOURCE_CLAIMS, meta.name, meta.namespace, leave, PatchType.STRATEGIC, subresource="status"
