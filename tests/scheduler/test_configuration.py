@@ -225,6 +225,16 @@ def test_back_off_may_stay_the_same() -> None:
             "bindTimeoutSeconds: Invalid value: -1: invalid BindTimeoutSeconds, should not be a negative value",
         ),
         (
+            "DynamicResources",
+            {"filterTimeout": "-1s"},
+            'filterTimeout: Invalid value: "-1s": must be zero or positive',
+        ),
+        (
+            "DynamicResources",
+            {"bindingTimeout": "500ms"},
+            'bindingTimeout: Invalid value: "500ms": must be at least 1 second',
+        ),
+        (
             "DefaultPreemption",
             {"minCandidateNodesPercentage": 101},
             "profiles[0].pluginConfig[0].args.minCandidateNodesPercentage: "

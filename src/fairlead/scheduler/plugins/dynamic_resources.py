@@ -7,27 +7,28 @@ Source: pkg/scheduler/framework/plugins/dynamicresources (1.36).
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Self
 
-import msgspec
 import numpy as np
 
-from fairlead.api.devices import AskedDevices, DeviceClass, ResourceClaim
+from fairlead.api.devices import AskedDevices, ClaimSpec, DeviceClass, ResourceClaim
 from fairlead.api.objects import Obj
 from fairlead.api.scheduling import Node, Pod
+from fairlead.api.strict import check
 from fairlead.caches import LruCache
 from fairlead.golang.durations import parse_seconds
 from fairlead.scheduler.arguments import Arguments
 from fairlead.scheduler.columns import Mask, Rows
-from fairlead.scheduler.devices.allocator import AllocationError, Allocator, ClaimDevices, NodeError
-from fairlead.scheduler.devices.effort import Effort, TooMuchEffort
+from fairlead.scheduler.devices.allocator import AllocationError
+from fairlead.scheduler.devices.effort import Effort
 from fairlead.scheduler.devices.extended import claim_for
-from fairlead.scheduler.devices.pools import Pool, selects
+from fairlead.scheduler.devices.node_answers import TOO_LONG, NodeAnswers
+from fairlead.scheduler.devices.pools import selects
 from fairlead.scheduler.devices.results import allocation_of
 from fairlead.scheduler.devices.selectors import Selectors
-from fairlead.scheduler.facts.device_offers import Stamp
 from fairlead.scheduler.framework import (
     CannotDecide,
     ClusterEvent,
@@ -55,9 +56,6 @@ STILL_NOT: Final = "still not schedulable"
 NOT_FOUND: Final = "not found"
 
 ELSEWHERE: Final = "resourceclaim not available on the node"
-NO_DEVICES: Final = "cannot allocate all claims"
-TOO_LONG: Final = "timed out trying to allocate devices"
-
 #: Different wishes of which is kept what nodes have for them.
 _REMEMBERED: Final = 64
 
@@ -65,24 +63,6 @@ _REMEMBERED: Final = 64
 class DynamicResourcesArguments(Arguments):
     filter_timeout: str = "10s"
     binding_timeout: str = "600s"
-
-
-class _Answer(msgspec.Struct, frozen=True):
-    """What a node has for the claims of a pod, as of then."""
-
-    stamp: Stamp
-    labels: Mapping[str, str]
-    devices: list[ClaimDevices] | None
-    reason: str
-
-
-class _Answers(msgspec.Struct):
-    """To claims that ask for the same."""
-
-    of_node: dict[str, _Answer] = {}
-    #: Of nodes that have no devices of their own and see the same pools, as of that version of what all may reach.
-    version: int = 0
-    alike: dict[tuple[Pool, ...], tuple[list[ClaimDevices] | None, str]] = {}
 
 
 class DynamicResources(Plugin):
@@ -101,15 +81,22 @@ class DynamicResources(Plugin):
 
     @classmethod
     def configured(cls, args: DynamicResourcesArguments) -> Self:
-        return cls(parse_seconds(args.binding_timeout))
+        binding, filtering = parse_seconds(args.binding_timeout), parse_seconds(args.filter_timeout)
+        check(filtering >= 0, "filterTimeout", args.filter_timeout, "must be zero or positive")
+        check(binding >= 1, "bindingTimeout", args.binding_timeout, "must be at least 1 second")
+        return cls(binding, filtering)
 
-    def __init__(self, binding_timeout: float = 600.0) -> None:
-        """`binding_timeout`: seconds that devices may take to be prepared for the node."""
-        self._binding_timeout = binding_timeout
+    def __init__(self, binding_timeout: float = 600.0, filter_timeout: float = 10.0) -> None:
+        """`binding_timeout`: seconds that devices may take to be prepared for the node; `filter_timeout`: that they are
+        looked for on one node at most, or 0.
+        """
+        self._binding_timeout, self._filter_timeout = binding_timeout, filter_timeout or math.inf
         self._selectors = Selectors()
         #: By what the claims ask for.
-        self._answers: LruCache[tuple[bytes, ...], _Answers] = LruCache(_REMEMBERED)
-        self._unfinished: list[tuple[dict[str, _Answer], str]] = []
+        self._answers: LruCache[tuple[bytes, ...], NodeAnswers] = LruCache(_REMEMBERED)
+        #: Those that the decision at hand rests on; and what is left for it, if it was begun in turns.
+        self._asked: list[NodeAnswers] = []
+        self._begun: tuple[PodRequirements, Effort] | None = None
 
     # --- before nodes are looked at -----------------------------------------------------------------------------------
 
@@ -151,24 +138,35 @@ class DynamicResources(Plugin):
         reasons = Counter(self._reasons(requirements, snapshot, rows))
         return Refusals(reasons, np.ones(len(rows), dtype=np.bool_))
 
+    async def look_in_turns(self, requirements: PodRequirements, snapshot: Snapshot) -> None:
+        if not _claims_any(requirements, snapshot) or self.pre_filter(requirements, snapshot) is not None:
+            return
+        self._decision_over()
+        effort = Effort()
+        self._begun = requirements, effort
+        try:
+            for wanted, rows in _wanted(requirements, snapshot, snapshot.rows().tolist()):
+                answers = self._answers_to(wanted, snapshot)
+                await answers.find_in_turns(wanted, snapshot, rows, effort, self._filter_timeout)
+        except AllocationError:
+            pass  # it will be found again
+
     def _reasons(self, requirements: PodRequirements, snapshot: Snapshot, rows: Rows) -> list[str]:
         """Row by row why it will not do; empty if it will."""
-        effort = Effort()
+        begun = self._begun
+        effort = begun[1] if begun is not None and begun[0] is requirements else Effort()
+        reasons = dict.fromkeys(rows.tolist(), "")
+        for wanted, some in _wanted(requirements, snapshot, rows.tolist()):
+            answers = self._found(wanted, snapshot, some, effort)
+            reasons.update((row, answers.of(row).reason) for row in some)
         having = [claim for claim in _claims(requirements, snapshot) if claim.status.allocation is not None]
-        unready = any(self._is_lost(claim) for claim in having)
-        found = []
-        for row in rows.tolist():
-            node = snapshot.nodes[row]
-            if node is None:
-                reason = NO_DEVICES
-            elif wanted := _wanted(requirements, snapshot, node):
-                reason = self._answer(wanted, snapshot, node, effort).reason
-            else:
-                reason = ""
-            if not reason and node and (unready or not all(_is_reached(claim, node) for claim in having)):
-                reason = ELSEWHERE
-            found.append(reason)
-        return found
+        if having:
+            unready = any(self._is_lost(claim) for claim in having)
+            for row, reason in reasons.items():
+                node = snapshot.nodes[row]
+                if not reason and node and (unready or not all(_is_reached(claim, node) for claim in having)):
+                    reasons[row] = ELSEWHERE
+        return list(reasons.values())
 
     def _is_lost(self, claim: ResourceClaim) -> bool:
         """Whether its devices were not prepared, and will not be."""
@@ -177,79 +175,37 @@ class DynamicResources(Plugin):
 
     # --- devices ------------------------------------------------------------------------------------------------------
 
-    def _answer(self, claims: Sequence[ResourceClaim], snapshot: Snapshot, node: Node, effort: Effort) -> _Answer:
-        """What the node has for these claims, or others that ask for the same."""
+    def _answers_to(self, claims: Sequence[ResourceClaim], snapshot: Snapshot) -> NodeAnswers:
+        """What nodes have for these claims, or others that ask for the same."""
         key = tuple(snapshot.device_claims.wanted(claim) for claim in claims)
-        if (known_answers := self._answers.get(key)) is None:
-            known_answers = _Answers()
-            self._answers.put(key, known_answers)
-        answers = known_answers.of_node
-        offers, name, labels = snapshot.device_offers, node.metadata.name, node.metadata.labels
-        stamp, known = offers.stamp(name), answers.get(name)
-        if known is not None and known.stamp == stamp and (not offers.has_shared or known.labels == labels):
-            return known
-        if known_answers.version != stamp.common:
-            known_answers.version, known_answers.alike = stamp.common, {}
-        devices, reason = self._allocated(claims, snapshot, node, effort, known_answers.alike)
-        if len(answers) > 2 * len(snapshot.nodes):
-            for gone in [known for known in answers if snapshot.row_of(known) is None]:
-                del answers[gone]
-        answer = answers[name] = _Answer(stamp, labels, devices, reason)
-        if reason == TOO_LONG:
-            self._unfinished.append((answers, name))
-        return answer
+        if (answers := self._answers.get(key)) is None:
+            answers = NodeAnswers(self._selectors)
+            self._answers.put(key, answers)
+        self._asked.append(answers)
+        return answers
 
-    def _forget_unfinished(self) -> None:
-        """A decision is over: what took too long goes on with the next, by what was found out about devices."""
-        for answers, name in self._unfinished:
-            if (answer := answers.get(name)) is not None and answer.reason == TOO_LONG:
-                del answers[name]
-        self._unfinished.clear()
-
-    def _allocated(
-        self,
-        claims: Sequence[ResourceClaim],
-        snapshot: Snapshot,
-        node: Node,
-        effort: Effort,
-        alike: dict[tuple[Pool, ...], tuple[list[ClaimDevices] | None, str]],
-    ) -> tuple[list[ClaimDevices] | None, str]:
-        """Devices of the node for the claims, or why there are none; those of its equals, if these are known."""
+    def _found(
+        self, claims: Sequence[ResourceClaim], snapshot: Snapshot, rows: Sequence[int], effort: Effort
+    ) -> NodeAnswers:
+        answers = self._answers_to(claims, snapshot)
         try:
-            effort.check()
-            pools = snapshot.device_offers.pools_of(node, effort)
-        except TooMuchEffort:
-            return None, TOO_LONG
-        if snapshot.device_offers.has_own(node.metadata.name) or any(pool.is_per_device for pool in pools):
-            return self._searched(claims, snapshot, node, pools, effort)
-        view = tuple(pools)
-        if (found := alike.get(view)) is None:
-            found = self._searched(claims, snapshot, node, pools, effort)
-            if found[1] != TOO_LONG:
-                alike[view] = found
-        return found
-
-    def _searched(
-        self, claims: Sequence[ResourceClaim], snapshot: Snapshot, node: Node, pools: Sequence[Pool], effort: Effort
-    ) -> tuple[list[ClaimDevices] | None, str]:
-        offers = snapshot.device_offers
-        try:
-            allocator = Allocator(node, pools, snapshot.device_claims.taken, offers.classes, self._selectors, effort)
-            devices = allocator.allocate(claims)
-        except NodeError as error:
-            return None, str(error)
-        except TooMuchEffort:
-            return None, TOO_LONG
+            answers.find(claims, snapshot, rows, effort)
         except AllocationError as error:
             raise CannotDecide(f'running "{self.name}" filter plugin: {error}') from None
-        return devices, "" if devices is not None else NO_DEVICES
+        return answers
+
+    def _decision_over(self) -> None:
+        for answers in self._asked:
+            answers.decision_over()
+        self._asked.clear()
+        self._begun = None
 
     # --- the node is found, or none is --------------------------------------------------------------------------------
 
     def post_filter(self, pod: Pod, request: SchedulingRequest, found: Diagnosis, runtime: ProfileRuntime) -> NoRoom:
         """Devices that keep the pod from every node are given up, if nobody else has them."""
         snapshot = runtime.decider.snapshot
-        self._forget_unfinished()
+        self._decision_over()
         if found.outright:
             return NoRoom(NO_CLAIMS) if self.name in found.plugins else NoRoom(NOT_FOUND, is_final=True)
         if not _claims_any(request.requirements, snapshot):
@@ -268,27 +224,19 @@ class DynamicResources(Plugin):
         """The devices count as taken from now on (SignalClaimPendingAllocation)."""
         if not pod.spec.resource_claims and not device_amounts_of(pod):
             return
-        snapshot, row = handle.snapshot, handle.snapshot.row_of(node)
-        found = snapshot.nodes[row] if row is not None else None
+        snapshot = handle.snapshot
         placed = snapshot.placed(pod.metadata.key)
-        if found is None or placed is None:
+        if placed is None:
             return
         uid, requirements = pod.metadata.uid, placed.requirements
-        allocated = self._allocations(_wanted(requirements, snapshot, found, uid), snapshot, found)
+        allocated: list[tuple[ResourceClaim, Obj]] = []
+        for wanted, rows in _wanted(requirements, snapshot, [placed.row], uid):
+            devices = self._found(wanted, snapshot, rows, Effort()).of(placed.row).devices
+            if devices is None:
+                raise CannotDecide("claim allocation not found for node")
+            allocated += [(each, allocation_of(each, given, node)) for each, given in zip(wanted, devices, strict=True)]
+        self._decision_over()
         snapshot.device_claims.reserve(uid, allocated, [claim.key for claim in requirements.device_claims])
-
-    def _allocations(
-        self, wanted: Sequence[ResourceClaim], snapshot: Snapshot, node: Node
-    ) -> list[tuple[ResourceClaim, Obj]]:
-        """What these claims are to get on the node."""
-        if not wanted:
-            return []
-        answer = self._answer(wanted, snapshot, node, Effort())
-        self._forget_unfinished()
-        if answer.devices is None:
-            raise CannotDecide("claim allocation not found for node")
-        given = zip(wanted, answer.devices, strict=True)
-        return [(claim, allocation_of(claim, devices, node.metadata.name)) for claim, devices in given]
 
     def unreserve(self, pod: Pod, node: str, handle: Handle) -> None:
         handle.snapshot.device_claims.release(pod.metadata.uid)
@@ -346,13 +294,23 @@ def _claims_any(requirements: PodRequirements, snapshot: Snapshot) -> bool:
     return bool(requirements.device_claims) or snapshot.device_offers.replaces(requirements.device_amounts)
 
 
-def _wanted(requirements: PodRequirements, snapshot: Snapshot, node: Node, pod: str = "") -> list[ResourceClaim]:
-    """The claims that have no devices yet, on that node also the one for extended resources of the pod of that uid."""
-    wanted = [claim for claim in _claims(requirements, snapshot) if claim.status.allocation is None]
-    if requirements.device_amounts:
-        extended = claim_for(requirements.device_amounts, node, snapshot.device_offers.class_of, pod)
-        wanted += () if extended is None else (extended,)
-    return wanted
+def _wanted(
+    requirements: PodRequirements, snapshot: Snapshot, rows: list[int], pod: str = ""
+) -> Iterable[tuple[list[ResourceClaim], list[int]]]:
+    """The claims that have no devices yet, and for which of the nodes; where a node has not the extended resources that
+    the pod of that uid requests, also the claim for these.
+    """
+    claims = [claim for claim in _claims(requirements, snapshot) if claim.status.allocation is None]
+    if not requirements.device_amounts:
+        return [(claims, rows)] if claims else ()
+    found: dict[ClaimSpec | None, tuple[list[ResourceClaim], list[int]]] = {}
+    for row in rows:
+        node = snapshot.nodes[row]
+        if node is not None:
+            extended = claim_for(requirements.device_amounts, node, snapshot.device_offers.class_of, pod)
+            wanted = claims if extended is None else [*claims, extended]
+            found.setdefault(None if extended is None else extended.spec, (wanted, []))[1].append(row)
+    return [each for each in found.values() if each[0]]
 
 
 def _unknown_class(claim: ResourceClaim, classes: Mapping[str, DeviceClass]) -> Refused | None:
