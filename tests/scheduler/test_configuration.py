@@ -281,7 +281,7 @@ def test_nothing_said_is_the_default_profile() -> None:
     assert [plugin.name for plugin in found.pre_binders] == ["VolumeBinding", "DynamicResources"]
     assert [plugin.name for plugin in found.binders] == ["DefaultBinder"]
     weights = {name: weight for name, weight in scoring(found).items() if weight != 1}
-    assert weights == {"TaintToleration": 3, "NodeAffinity": 2, SPREAD: 2, AFFINITY: 2}
+    assert weights == {"TaintToleration": 3, "NodeAffinity": 2, SPREAD: 2, AFFINITY: 2, "DynamicResources": 2}
 
 
 def test_every_profile_has_its_own_plugins() -> None:

@@ -25,6 +25,7 @@ CLASS_RESOURCE_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
 ATTRIBUTE_TYPES: Final = frozenset({"int", "bool", "string", "version"})
 
 ALL: Final = "All"
+MOST_ALTERNATIVES: Final = 8
 MOST_RESULTS: Final = 32
 MOST_CONSUMERS: Final = 256
 

@@ -17,7 +17,16 @@ from typing import NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
-from fairlead.api.devices import ALL, MOST_RESULTS, AskedDevices, DeviceClass, DeviceId, DeviceSelector, ResourceClaim
+from fairlead.api.devices import (
+    ALL,
+    MOST_ALTERNATIVES,
+    MOST_RESULTS,
+    AskedDevices,
+    DeviceClass,
+    DeviceId,
+    DeviceSelector,
+    ResourceClaim,
+)
 from fairlead.api.quantity import Quantity
 from fairlead.api.scheduling import Node
 from fairlead.api.taints import BINDING_EFFECTS, is_tolerated
@@ -74,6 +83,8 @@ class Way(NamedTuple):
     needed: int
     candidates: Sequence[Candidate]  # all that are meant, or all that there are
     class_: DeviceClass
+    #: Of alternatives the earlier are the better; 0 if there is none.
+    preference: int = 0
 
 
 class ClaimDevices(msgspec.Struct, frozen=True):
@@ -82,6 +93,11 @@ class ClaimDevices(msgspec.Struct, frozen=True):
     chosen: tuple[Chosen, ...]
     #: How each of its requests is fulfilled, in their order.
     fulfilled: tuple[Way, ...]
+
+    @property
+    def preference(self) -> int:
+        """The higher, the better are the alternatives."""
+        return sum(way.preference for way in self.fulfilled)
 
 
 class _Place(NamedTuple):
@@ -153,9 +169,10 @@ class Allocator:
                 ways.append([(yield from self._way(claim, request.name, (request.name,), request.exactly))])
                 continue
             alternatives = []
-            for asked in request.first_available or ():
+            for place, asked in enumerate(request.first_available or ()):
                 name = f"{request.name}/{asked.name}"
-                alternatives.append((yield from self._way(claim, name, (request.name, name), asked)))
+                way = yield from self._way(claim, name, (request.name, name), asked)
+                alternatives.append(way._replace(preference=MOST_ALTERNATIVES - place))
             ways.append(alternatives)
         least = sum(min((way.needed for way in of_request), default=0) for of_request in ways)
         if least > MOST_RESULTS:

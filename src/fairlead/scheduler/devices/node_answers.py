@@ -34,6 +34,7 @@ class Answer(msgspec.Struct, frozen=True):
 
     devices: list[ClaimDevices] | None
     reason: str
+    preference: int = 0
 
 
 class NodeAnswers:
@@ -176,4 +177,6 @@ class NodeAnswers:
             devices = yield from Allocator(node, pools, taken, classes, self._selectors, effort).search(claims)
         except NodeError as error:
             return Answer(None, str(error))
-        return Answer(devices, "" if devices is not None else NO_DEVICES)
+        if devices is None:
+            return Answer(None, NO_DEVICES)
+        return Answer(devices, "", sum(claim.preference for claim in devices))

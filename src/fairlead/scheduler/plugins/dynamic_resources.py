@@ -21,7 +21,7 @@ from fairlead.api.strict import check
 from fairlead.caches import LruCache
 from fairlead.golang.durations import parse_seconds
 from fairlead.scheduler.arguments import Arguments
-from fairlead.scheduler.columns import Mask, Rows
+from fairlead.scheduler.columns import Ints, Mask, Rows
 from fairlead.scheduler.devices.allocator import AllocationError
 from fairlead.scheduler.devices.effort import Effort
 from fairlead.scheduler.devices.extended import claim_for
@@ -38,6 +38,7 @@ from fairlead.scheduler.framework import (
     Plugin,
     Refusals,
     Refused,
+    normalise_to_best,
 )
 from fairlead.scheduler.plugins.claim_writer import ClaimWriter, binding_state, is_overdue
 from fairlead.scheduler.requirements import DeviceClaim, PodRequirements, device_amounts_of, device_claims_of
@@ -69,6 +70,7 @@ class DynamicResources(Plugin):
     name = "DynamicResources"
     arguments = DynamicResourcesArguments
     repeats_post_filter = True
+    normalises = True
     events = (
         EventKind.NODE_ADDED
         | EventKind.NODE_LABELS
@@ -153,8 +155,7 @@ class DynamicResources(Plugin):
 
     def _reasons(self, requirements: PodRequirements, snapshot: Snapshot, rows: Rows) -> list[str]:
         """Row by row why it will not do; empty if it will."""
-        begun = self._begun
-        effort = begun[1] if begun is not None and begun[0] is requirements else Effort()
+        effort = self._effort(requirements)
         reasons = dict.fromkeys(rows.tolist(), "")
         for wanted, some in _wanted(requirements, snapshot, rows.tolist()):
             answers = self._found(wanted, snapshot, some, effort)
@@ -167,6 +168,21 @@ class DynamicResources(Plugin):
                 if not reason and node and (unready or not all(_is_reached(claim, node) for claim in having)):
                     reasons[row] = ELSEWHERE
         return list(reasons.values())
+
+    def scores(self, requirements: PodRequirements) -> bool:
+        return bool(requirements.device_claims)
+
+    def score(self, requirements: PodRequirements, snapshot: Snapshot, rows: Rows) -> Ints:
+        """Where claims get the better of their alternatives (KEP-4816)."""
+        scores = dict.fromkeys(rows.tolist(), 0)
+        if self.pre_filter(requirements, snapshot) is None:
+            for wanted, some in _wanted(requirements, snapshot, rows.tolist()):
+                answers = self._found(wanted, snapshot, some, self._effort(requirements))
+                scores.update((row, answers.of(row).preference) for row in some)
+        return np.array(list(scores.values()), dtype=np.int64)
+
+    def normalise(self, scores: Ints) -> Ints:
+        return normalise_to_best(scores)
 
     def _is_lost(self, claim: ResourceClaim) -> bool:
         """Whether its devices were not prepared, and will not be."""
@@ -193,6 +209,11 @@ class DynamicResources(Plugin):
         except AllocationError as error:
             raise CannotDecide(f'running "{self.name}" filter plugin: {error}') from None
         return answers
+
+    def _effort(self, requirements: PodRequirements) -> Effort:
+        """What is left for the decision about them."""
+        begun = self._begun
+        return begun[1] if begun is not None and begun[0] is requirements else Effort()
 
     def _decision_over(self) -> None:
         for answers in self._asked:
