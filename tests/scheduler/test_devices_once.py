@@ -35,7 +35,7 @@ from tests.scheduler.devices_world import asked, claim_obj, class_obj, named_cla
 from tests.scheduler.scheduler_world import node_obj, pod_obj
 from tests.scheduler.test_gangs import GANGS
 
-CLAIMS = builtin.RESOURCE_CLAIMS
+CLAIMS, PODS = builtin.RESOURCE_CLAIMS, builtin.PODS
 FATES = ("done", "done", "refused", "overtaken", "lost", "lost and unknown", "late")
 
 
@@ -71,13 +71,13 @@ class Weather(UserApi):
 class Running:
     """A scheduler, which can be stopped at any moment; the next knows what the server does."""
 
-    def __init__(self, api: Weather) -> None:
-        self._api = api
+    def __init__(self, api: Weather, configuration: Obj = GANGS) -> None:
+        self._api, self._configuration = api, configuration
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
         informers = Informers(self._api)
-        scheduler = Scheduler(self._api, ClusterModel(informers, load(GANGS)))
+        scheduler = Scheduler(self._api, ClusterModel(informers, load(self._configuration)))
         self._tasks = [asyncio.create_task(part) for part in (informers.run(), scheduler.run())]
 
     async def stop(self) -> None:
@@ -99,7 +99,7 @@ async def holders(api: RegistryApi) -> Counter[tuple[str, str]]:
 
 async def end(api: RegistryApi, name: str) -> None:
     """A pod goes, and what it had is given back, as by the controllers."""
-    await api.delete(builtin.PODS, name, "default", DeleteOptions(grace_period_seconds=0))
+    await api.delete(PODS, name, "default", DeleteOptions(grace_period_seconds=0))
     for item in (await api.list(CLAIMS)).items:
         claim = item.obj()
         consumers = claim.get("status", {}).get("reservedFor", [])
@@ -151,7 +151,7 @@ def test_no_device_has_two_claims(steps: list[tuple[str, Any]], fates: list[str]
         for kind, what in steps:
             if kind == "pod":
                 names.append(f"p{len(names)}")
-                await api.put(builtin.PODS, with_claims(names[-1], *(f"c{number}" for number in what)))
+                await api.put(PODS, with_claims(names[-1], *(f"c{number}" for number in what)))
             elif kind == "gang":
                 names += await gang(api, len(names), *what)
             elif kind == "end" and what < len(names):
@@ -182,7 +182,7 @@ def test_no_device_has_two_claims(steps: list[tuple[str, Any]], fates: list[str]
         names = [f"p{begun + number}" for number in range(size)]
         for number, name in enumerate(names):
             claims = dict.fromkeys((f"c{shared}", f"c{(shared + 1 + number) % 6}") if has_own else (f"c{shared}",))
-            await api.put(builtin.PODS, with_claims(name, *claims, cpu=1, labels={GROUP_LABEL: f"g{begun}"}))
+            await api.put(PODS, with_claims(name, *claims, cpu=1, labels={GROUP_LABEL: f"g{begun}"}))
         return names
 
     async def play() -> None:
@@ -198,3 +198,65 @@ def test_no_device_has_two_claims(steps: list[tuple[str, Any]], fates: list[str]
 
     with patch.object(Turn, "__init__", short_turns) if in_turns else nullcontext():
         loops.run_virtual(play())
+
+
+# --- two schedulers beside each other ---------------------------------------------------------------------------------
+
+
+async def bound_devices(api: RegistryApi) -> Counter[tuple[str, str]]:
+    """By pool and device, how many claims have it of which a pod has a node."""
+    nodes = {item.obj()["metadata"]["uid"]: item.obj()["spec"].get("nodeName") for item in (await api.list(PODS)).items}
+    claims = [item.obj() for item in (await api.list(CLAIMS)).items]
+    used = [
+        claim["status"]["allocation"]
+        for claim in claims
+        if any(nodes.get(consumer["uid"]) for consumer in claim.get("status", {}).get("reservedFor", ()))
+    ]
+    return Counter((result["pool"], result["device"]) for found in used for result in found["devices"]["results"])
+
+
+@settings(deadline=None)
+@given(
+    pods=st.lists(st.tuples(st.booleans(), st.sampled_from([0, 0, 0.1, 1])), min_size=2, max_size=8),
+    fates=st.lists(st.sampled_from(FATES), max_size=20),
+    delays=st.tuples(st.sampled_from([0.0, 0.5, 2.0]), st.sampled_from([0.0, 0.5, 2.0])),
+)
+def test_two_schedulers_do_not_give_a_device_to_pods_of_both(
+    pods: list[tuple[bool, float]], fates: list[str], delays: tuple[float, float]
+) -> None:
+    """Each decides by what it has been told so far; who wrote later gives way before the pod is bound."""
+
+    async def story(api: RegistryApi) -> None:
+        await api.put(builtin.NODES, node_obj("n1"))
+        await api.create(builtin.RESOURCE_SLICES, slice_obj("net", "a", "b", "c", allNodes=True))
+        await api.create(builtin.DEVICE_CLASSES, class_obj())
+        for number, (is_other, pause) in enumerate(pods):
+            claim = claim_obj(f"c{number}")
+            del claim["metadata"]["uid"]
+            await api.create(CLAIMS, claim, "default")
+            scheduler = "other" if is_other else "default-scheduler"
+            await api.put(PODS, with_claims(f"p{number}", f"c{number}", schedulerName=scheduler))
+            await asyncio.sleep(pause)
+        for _ in range(300):
+            await asyncio.sleep(0.5)
+            assert set((await bound_devices(api)).values()) <= {1}
+        assert (await bound_devices(api)).total() == min(len(pods), 3)
+        assert (await holders(api)) == await bound_devices(api)
+
+    async def play() -> None:
+        rng.seed(1)
+        async with RegistryApi() as api:
+            profiles: tuple[Obj, Obj] = {}, {"profiles": [{"schedulerName": "other"}]}
+            running = [
+                Running(Weather(api, iter(fates[number::2]), delay), profile)
+                for number, (delay, profile) in enumerate(zip(delays, profiles, strict=True))
+            ]
+            for scheduler in running:
+                scheduler.start()
+            try:
+                await story(api)
+            finally:
+                for scheduler in running:
+                    await scheduler.stop()
+
+    loops.run_virtual(play())

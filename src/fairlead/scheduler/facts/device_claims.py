@@ -66,6 +66,11 @@ class DeviceClaims:
         self._devices: Counter[DeviceId] = Counter()
         self._shares: Counter[DeviceId] = Counter()
         self._capacity: dict[DeviceId, dict[str, Quantity]] = {}
+        #: What the watch has told: versions and devices by the uids of claims, and by device who had it first.
+        self._told_versions: dict[str, int] = {}
+        self._told_devices: dict[str, frozenset[DeviceId]] = {}
+        self._told_of: dict[DeviceId, str] = {}
+        self._too_late: set[str] = set()
         self._waiters: dict[str, list[asyncio.Event]] = {}  # by claim, or the uid of a pod
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -99,6 +104,44 @@ class DeviceClaims:
                 self._count_again(claim.metadata.uid)
         self._notify(either.metadata.key)
 
+    def told(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        """The watch tells that a claim came, changed or went. It tells of all claims in the order of their writes: who
+        gets a device that another claim has by then was too late, and somebody else allocates, too.
+        """
+        self.set(old, new)
+        either = new or old
+        assert either is not None
+        uid, allocation = either.metadata.uid, new.status.allocation if new is not None else None
+        had, has = self._told_devices.pop(uid, frozenset()), _exclusive(allocation)
+        for device in had - has:
+            if self._told_of.get(device) == uid:
+                del self._told_of[device]
+        if any(self._told_of.setdefault(device, uid) != uid for device in has):
+            self._too_late.add(uid)
+        else:
+            self._too_late.discard(uid)
+        if has:
+            self._told_devices[uid] = has
+        if new is None:
+            self._told_versions.pop(uid, None)
+        else:
+            self._told_versions[uid] = int(new.metadata.resource_version)
+        self._notify(either.metadata.key)
+
+    def is_too_late(self, claim: ResourceClaim) -> bool:
+        """Whether somebody else had given a device of the claim away before."""
+        return claim.metadata.uid in self._too_late
+
+    def is_contested(self, allocation: Allocation) -> bool:
+        """Whether another claim has one of the devices, too, of which one counts already."""
+        return any(self._devices[device] > 1 for device in _exclusive(allocation))
+
+    async def until_told(self, claim: ResourceClaim, pod: str) -> None:
+        """Return once the watch has told of that write of a claim, for the pod with that uid, or the claim is gone."""
+        uid, version = claim.metadata.uid, int(claim.metadata.resource_version)
+        while uid in self._by_uid and self._told_versions.get(uid, 0) < version:
+            await self.changed([claim.metadata.key], pod)
+
     def answered(self, claim: ResourceClaim) -> None:
         """A claim as the server has answered; one that the watch has told to be gone does not come back by that."""
         if claim.metadata.uid in self._by_uid:
@@ -121,16 +164,17 @@ class DeviceClaims:
 
     def _count_again(self, uid: str) -> None:
         """Count what the claim has as its status says; else what is reserved for it."""
-        for use in self._uses.pop(uid, ()):
-            self._count(use, -1)
         claim, pending = self._by_uid.get(uid), self._pending.get(uid)
-        if claim is not None and claim.status.allocation is not None:
-            uses = _allocated(claim.status.allocation)
-        elif pending is not None:
-            uses = _allocated(pending.allocation)
-        else:
+        allocation = claim.status.allocation if claim is not None else None
+        if allocation is None and pending is not None:
+            allocation = pending.allocation
+        before, uses = self._uses.pop(uid, []), _allocated(allocation) if allocation is not None else []
+        if uses:
+            self._uses[uid] = uses
+        if uses == before:
             return
-        self._uses[uid] = uses
+        for use in before:
+            self._count(use, -1)
         for use in uses:
             self._count(use, 1)
 
@@ -250,6 +294,12 @@ class DeviceClaims:
 
 def _is_newer(known: ResourceClaim, other: ResourceClaim) -> bool:
     return int(known.metadata.resource_version) > int(other.metadata.resource_version)
+
+
+def _exclusive(allocation: Allocation | None) -> frozenset[DeviceId]:
+    """The devices that nobody else may have."""
+    results = allocation.results if allocation is not None else ()
+    return frozenset(result.id for result in results if result.share_id is None and not result.admin_access)
 
 
 def _allocated(allocation: Allocation) -> list[_Use]:

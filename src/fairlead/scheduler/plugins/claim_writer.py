@@ -55,6 +55,13 @@ class ClaimWriter:
 
     async def write(self) -> None:
         """Return once all claims are allocated, and reserved for the pod. Raises PluginError or ApiError."""
+        await self._write_all()
+        for key in self._all_keys:
+            await self._claims.until_told(self._known(key), self._pod.metadata.uid)
+            if self._claims.is_too_late(self._known(key)):
+                raise PluginError(f"devices of claim {key} got allocated elsewhere in the meantime")
+
+    async def _write_all(self) -> None:
         await self._write_extended()
         for key in self._keys:
             async with self._claims.lock(key):
@@ -89,7 +96,7 @@ class ClaimWriter:
         uid, pod = reserved_as or claim.metadata.uid, self._pod.metadata.uid
         for left in reversed(range(_TRIES)):
             try:
-                written = await self._written(claim, uid)
+                written = await self._attempt(claim, uid)
             except Conflict:
                 if not left:
                     raise
@@ -101,7 +108,7 @@ class ClaimWriter:
                 self._claims.written(pod, uid, written)
                 return
 
-    async def _written(self, claim: ResourceClaim, uid: str) -> ResourceClaim:
+    async def _attempt(self, claim: ResourceClaim, uid: str) -> ResourceClaim:
         """The claim with what is reserved for that uid, if it has nothing yet, and with one consumer more."""
         meta = claim.metadata
         if meta.is_terminating:
@@ -111,6 +118,8 @@ class ClaimWriter:
         if reserved is not None and not reserved.is_what(claim):
             if claim.status.allocation is not None:
                 raise PluginError(f"claim {meta.key} got allocated elsewhere in the meantime")
+            if self._claims.is_contested(reserved.allocation):
+                raise PluginError(f"devices of claim {meta.key} got allocated elsewhere in the meantime")
             if FINALIZER not in meta.finalizers:
                 claim = await self._patch(claim, {"metadata": {"finalizers": [*meta.finalizers, FINALIZER]}})
             status["allocation"] = reserved.written | {"allocationTimestamp": clock.timestamp()}
@@ -140,14 +149,19 @@ class ClaimWriter:
             if claim is None or claim.status.allocation is None or not claim.is_reserved_for(uid):
                 continue
             meta = claim.metadata
+            if self._claims.is_too_late(claim) and len(claim.consumers) == 1:
+                with suppress(ApiError, OSError):
+                    await writes.give_up(self._api, claim)
+                continue
             leave = guarded({"status": {"reservedFor": [{"$patch": "delete", "uid": uid}]}}, meta)
             try:
                 done = await self._api.patch(
                     RESOURCE_CLAIMS, meta.name, meta.namespace, leave, PatchType.STRATEGIC, subresource="status"
                 )
             except (ApiError, OSError):
-                continue
-            self._claims.answered(done.view(ResourceClaim))
+                await self._learn(claim)  # it may be done all the same: the next try must not rest on what was before
+            else:
+                self._claims.answered(done.view(ResourceClaim))
 
     async def _learn_what_was_written(self) -> None:
         """Where the answer to a write was lost, its devices may be taken: they stay reserved until that is known."""

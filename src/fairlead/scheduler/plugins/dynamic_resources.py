@@ -162,7 +162,7 @@ class DynamicResources(Plugin):
             reasons.update((row, answers.of(row).reason) for row in some)
         having = [claim for claim in _claims(requirements, snapshot) if claim.status.allocation is not None]
         if having:
-            unready = any(self._is_lost(claim) for claim in having)
+            unready = any(self._is_lost(claim, snapshot) for claim in having)
             for row, reason in reasons.items():
                 node = snapshot.nodes[row]
                 if not reason and node and (unready or not all(_is_reached(claim, node) for claim in having)):
@@ -184,10 +184,11 @@ class DynamicResources(Plugin):
     def normalise(self, scores: Ints) -> Ints:
         return normalise_to_best(scores)
 
-    def _is_lost(self, claim: ResourceClaim) -> bool:
-        """Whether its devices were not prepared, and will not be."""
+    def _is_lost(self, claim: ResourceClaim, snapshot: Snapshot) -> bool:
+        """Whether its devices were not prepared, and will not be; or are somebody else's."""
         state = binding_state(claim)
-        return bool(state.failure) or (not state.is_ready and is_overdue(claim, self._binding_timeout))
+        is_unready = bool(state.failure) or (not state.is_ready and is_overdue(claim, self._binding_timeout))
+        return is_unready or snapshot.device_claims.is_too_late(claim)
 
     # --- devices ------------------------------------------------------------------------------------------------------
 
@@ -235,7 +236,7 @@ class DynamicResources(Plugin):
         for claim in _claims(request.requirements, snapshot):
             if claim.status.allocation is None or not _is_alone(claim, pod):
                 continue
-            if self._is_lost(claim) or not all(_is_reached(claim, node) for node in nodes):
+            if self._is_lost(claim, snapshot) or not all(_is_reached(claim, node) for node in nodes):
                 return NoRoom(DEALLOCATED, gives_up=claim)
         if (left := snapshot.device_claims.extended_of(pod.metadata.uid)) is not None:
             return NoRoom(DELETED, gives_up=left)
