@@ -71,6 +71,10 @@ class DeviceAmount(msgspec.Struct, frozen=True):
     container: str
     #: How a claim for it calls the request.
     request: str
+    #: Among all containers, the init containers first.
+    place: int
+    #: It is over before those after it begin, and may use what they get.
+    is_passing: bool
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -321,13 +325,14 @@ def device_claims_of(pod: Pod) -> tuple[DeviceClaim, ...]:
 
 def device_amounts_of(pod: Pod) -> tuple[DeviceAmount, ...]:
     """Container by container, the init containers first."""
-    found = []
-    for place, container in enumerate((*(pod.spec.init_containers or ()), *pod.spec.containers)):
+    found, init = [], pod.spec.init_containers or ()
+    for place, container in enumerate((*init, *pod.spec.containers)):
+        is_passing = place < len(init) and container.restart_policy != "Always"
         requests = container.resources.requests or {}
         for index, name in enumerate(sorted(requests)):
             if _may_be_devices(name) and (count := parse(requests[name]).units) > 0:
                 request = f"container-{place}-request-{index}"
-                found.append(DeviceAmount(name, count, container.name, request))
+                found.append(DeviceAmount(name, count, container.name, request, place, is_passing))
     return tuple(found)
 
 
