@@ -7,15 +7,17 @@ all of it done at once. What is searched for anew is the same in both.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
+import numpy as np
 
 from fairlead.api.devices import ResourceClaim
 from fairlead.api.scheduling import Node
 from fairlead.runtime.offload import offload
 from fairlead.runtime.turns import Turn
+from fairlead.scheduler.columns import Ints, Mask, Rows
 from fairlead.scheduler.devices.allocator import Allocator, ClaimDevices, Job, NodeError, Search, drained
 from fairlead.scheduler.devices.effort import Effort, TooMuchEffort
 from fairlead.scheduler.devices.pools import Pool
@@ -43,6 +45,10 @@ class NodeAnswers:
     def __init__(self, selectors: Selectors) -> None:
         self._selectors = selectors
         self._answers: dict[int, Answer] = {}
+        #: The same in columns: of which rows there are answers, which of them have devices, and how good these are.
+        self._known: Mask = np.zeros(0, dtype=np.bool_)
+        self._fits: Mask = np.zeros(0, dtype=np.bool_)
+        self._preferences: Ints = np.zeros(0, dtype=np.int64)
         #: Of nodes that have no devices of their own and see the same pools.
         self._alike: dict[tuple[Pool, ...], Answer] = {}
         self._unfinished: list[int] = []
@@ -53,18 +59,25 @@ class NodeAnswers:
         """What was found for a node."""
         return self._answers[row]
 
-    def find(self, claims: Sequence[ResourceClaim], snapshot: Snapshot, rows: Iterable[int], effort: Effort) -> None:
+    def fits(self, rows: Rows) -> Mask:
+        """Which of these nodes have devices."""
+        return self._fits[rows]
+
+    def preferences(self, rows: Rows) -> Ints:
+        """How good these are."""
+        return self._preferences[rows]
+
+    def find(self, claims: Sequence[ResourceClaim], snapshot: Snapshot, rows: Rows, effort: Effort) -> None:
         """Have an answer for these nodes. Raises AllocationError."""
         self._catch_up(snapshot)
-        for row in rows:
-            if row not in self._answers:
-                self._keep(row, drained(self._searched(claims, snapshot, row, effort)))
+        for row in rows[~self._known[rows]].tolist():
+            self._keep(row, drained(self._searched(claims, snapshot, row, effort)))
 
     async def find_in_turns(
         self,
         claims: Sequence[ResourceClaim],
         snapshot: Snapshot,
-        rows: Sequence[int],
+        rows: Rows,
         effort: Effort,
         timeout_seconds: float,
     ) -> None:
@@ -74,7 +87,7 @@ class NodeAnswers:
         turn = Turn()
         for _ in range(_PASSES):
             self._catch_up(snapshot)
-            missing = [row for row in rows if row not in self._answers]
+            missing = rows[~self._known[rows]].tolist()
             if not missing:
                 return
             for row in missing:
@@ -124,13 +137,18 @@ class NodeAnswers:
         """What took too long goes on with the next, by what was found out about devices."""
         for row in self._unfinished:
             if (answer := self._answers.get(row)) is not None and answer.reason == TOO_LONG:
-                del self._answers[row]
+                self._forget(row)
         self._unfinished.clear()
 
     def _keep(self, row: int, answer: Answer) -> None:
-        self._answers[row] = answer
+        self._answers[row], self._known[row] = answer, True
+        self._fits[row], self._preferences[row] = answer.devices is not None, answer.preference
         if answer.reason == TOO_LONG:
             self._unfinished.append(row)
+
+    def _forget(self, row: int) -> None:
+        if self._answers.pop(row, None) is not None:
+            self._known[row] = False
 
     def _catch_up(self, snapshot: Snapshot) -> None:
         """Forget the answers that rest on what has changed since."""
@@ -141,12 +159,15 @@ class NodeAnswers:
         self._seen = now
         nodes = snapshot.node_changes.since(before[0]) if before is not None else None
         changed = offers.changed_since(before[1]) if before is not None else None
-        if before is None or before[2] != now[2] or nodes is None or changed is None:
+        is_grown = len(self._known) != snapshot.size
+        if before is None or before[2] != now[2] or nodes is None or changed is None or is_grown:
             self._answers, self._alike, self._unfinished = {}, {}, []
+            self._known, self._fits = np.zeros((2, snapshot.size), dtype=np.bool_)
+            self._preferences = np.zeros(snapshot.size, dtype=np.int64)
             return
         for row in (*nodes, *(snapshot.row_of(name) for name in changed)):
             if row is not None:
-                self._answers.pop(row, None)
+                self._forget(row)
 
     # --- one node -----------------------------------------------------------------------------------------------------
 

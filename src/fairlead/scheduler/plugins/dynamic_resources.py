@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
@@ -133,7 +133,13 @@ class DynamicResources(Plugin):
             return np.ones(len(rows), dtype=np.bool_)
         if self.pre_filter(requirements, snapshot) is not None:
             return np.zeros(len(rows), dtype=np.bool_)
-        return np.array([not reason for reason in self._reasons(requirements, snapshot, rows)], dtype=np.bool_)
+        mask, effort = np.ones(len(rows), dtype=np.bool_), self._effort(requirements)
+        for wanted, places in _wanted(requirements, snapshot, rows):
+            mask[places] = self._found(wanted, snapshot, rows[places], effort).fits(rows[places])
+        for claim in _claims(requirements, snapshot):
+            if claim.status.allocation is not None:
+                mask &= self._reached(claim, snapshot, rows)
+        return mask
 
     def refusals(self, requirements: PodRequirements, snapshot: Snapshot, rows: Rows) -> Refusals:
         """Evicting pods brings no devices: claims keep them until their pods are gone for good."""
@@ -147,39 +153,46 @@ class DynamicResources(Plugin):
         effort = Effort()
         self._begun = requirements, effort
         try:
-            for wanted, rows in _wanted(requirements, snapshot, snapshot.rows().tolist()):
+            rows = snapshot.rows()
+            for wanted, places in _wanted(requirements, snapshot, rows):
                 answers = self._answers_to(wanted, snapshot)
-                await answers.find_in_turns(wanted, snapshot, rows, effort, self._filter_timeout)
+                await answers.find_in_turns(wanted, snapshot, rows[places], effort, self._filter_timeout)
         except AllocationError:
             pass  # it will be found again
 
     def _reasons(self, requirements: PodRequirements, snapshot: Snapshot, rows: Rows) -> list[str]:
         """Row by row why it will not do; empty if it will."""
-        effort = self._effort(requirements)
-        reasons = dict.fromkeys(rows.tolist(), "")
-        for wanted, some in _wanted(requirements, snapshot, rows.tolist()):
-            answers = self._found(wanted, snapshot, some, effort)
-            reasons.update((row, answers.of(row).reason) for row in some)
-        having = [claim for claim in _claims(requirements, snapshot) if claim.status.allocation is not None]
-        if having:
-            unready = any(self._is_lost(claim, snapshot) for claim in having)
-            for row, reason in reasons.items():
-                node = snapshot.nodes[row]
-                if not reason and node and (unready or not all(_is_reached(claim, node) for claim in having)):
-                    reasons[row] = ELSEWHERE
-        return list(reasons.values())
+        effort, reasons = self._effort(requirements), [""] * len(rows)
+        for wanted, places in _wanted(requirements, snapshot, rows):
+            answers = self._found(wanted, snapshot, rows[places], effort)
+            for place, row in zip(places.tolist(), rows[places].tolist(), strict=True):
+                reasons[place] = answers.of(row).reason
+        for claim in _claims(requirements, snapshot):
+            if claim.status.allocation is not None:
+                reached = self._reached(claim, snapshot, rows).tolist()
+                reasons = [
+                    reason or ("" if is_so else ELSEWHERE) for reason, is_so in zip(reasons, reached, strict=True)
+                ]
+        return reasons
+
+    def _reached(self, claim: ResourceClaim, snapshot: Snapshot, rows: Rows) -> Mask:
+        """Which of the nodes reach what the claim has, if that can be used at all."""
+        if self._is_lost(claim, snapshot):
+            return np.zeros(len(rows), dtype=np.bool_)
+        nodes = (snapshot.nodes[row] for row in rows.tolist())
+        return np.array([node is None or _is_reached(claim, node) for node in nodes], dtype=np.bool_)
 
     def scores(self, requirements: PodRequirements) -> bool:
         return bool(requirements.device_claims)
 
     def score(self, requirements: PodRequirements, snapshot: Snapshot, rows: Rows) -> Ints:
         """Where claims get the better of their alternatives (KEP-4816)."""
-        scores = dict.fromkeys(rows.tolist(), 0)
+        scores = np.zeros(len(rows), dtype=np.int64)
         if self.pre_filter(requirements, snapshot) is None:
-            for wanted, some in _wanted(requirements, snapshot, rows.tolist()):
-                answers = self._found(wanted, snapshot, some, self._effort(requirements))
-                scores.update((row, answers.of(row).preference) for row in some)
-        return np.array(list(scores.values()), dtype=np.int64)
+            for wanted, places in _wanted(requirements, snapshot, rows):
+                answers = self._found(wanted, snapshot, rows[places], self._effort(requirements))
+                scores[places] = answers.preferences(rows[places])
+        return scores
 
     def normalise(self, scores: Ints) -> Ints:
         return normalise_to_best(scores)
@@ -201,9 +214,7 @@ class DynamicResources(Plugin):
         self._asked.append(answers)
         return answers
 
-    def _found(
-        self, claims: Sequence[ResourceClaim], snapshot: Snapshot, rows: Sequence[int], effort: Effort
-    ) -> NodeAnswers:
+    def _found(self, claims: Sequence[ResourceClaim], snapshot: Snapshot, rows: Rows, effort: Effort) -> NodeAnswers:
         answers = self._answers_to(claims, snapshot)
         try:
             answers.find(claims, snapshot, rows, effort)
@@ -252,7 +263,8 @@ class DynamicResources(Plugin):
             return
         uid, requirements = pod.metadata.uid, placed.requirements
         allocated: list[tuple[ResourceClaim, Obj]] = []
-        for wanted, rows in _wanted(requirements, snapshot, [placed.row], uid):
+        rows = np.array([placed.row], dtype=np.intp)
+        for wanted, _ in _wanted(requirements, snapshot, rows, uid):
             devices = self._found(wanted, snapshot, rows, Effort()).of(placed.row).devices
             if devices is None:
                 raise CannotDecide("claim allocation not found for node")
@@ -317,22 +329,26 @@ def _claims_any(requirements: PodRequirements, snapshot: Snapshot) -> bool:
 
 
 def _wanted(
-    requirements: PodRequirements, snapshot: Snapshot, rows: list[int], pod: str = ""
-) -> Iterable[tuple[list[ResourceClaim], list[int]]]:
-    """The claims that have no devices yet, and for which of the nodes; where a node has not the extended resources that
-    the pod of that uid requests, also the claim for these.
+    requirements: PodRequirements, snapshot: Snapshot, rows: Rows, pod: str = ""
+) -> Iterator[tuple[list[ResourceClaim], Rows]]:
+    """The claims that have no devices yet, and the places of the rows of nodes that are to have some for them; where a
+    node has not the extended resources that the pod of that uid requests, also the claim for these.
     """
     claims = [claim for claim in _claims(requirements, snapshot) if claim.status.allocation is None]
     if not requirements.device_amounts:
-        return [(claims, rows)] if claims else ()
+        if claims:
+            yield claims, np.arange(len(rows))
+        return
     found: dict[ClaimSpec | None, tuple[list[ResourceClaim], list[int]]] = {}
-    for row in rows:
+    for place, row in enumerate(rows.tolist()):
         node = snapshot.nodes[row]
         if node is not None:
             extended = claim_for(requirements.device_amounts, node, snapshot.device_offers.class_of, pod)
             wanted = claims if extended is None else [*claims, extended]
-            found.setdefault(None if extended is None else extended.spec, (wanted, []))[1].append(row)
-    return [each for each in found.values() if each[0]]
+            found.setdefault(None if extended is None else extended.spec, (wanted, []))[1].append(place)
+    for wanted, places in found.values():
+        if wanted:
+            yield wanted, np.array(places, dtype=np.intp)
 
 
 def _unknown_class(claim: ResourceClaim, classes: Mapping[str, DeviceClass]) -> Refused | None:
