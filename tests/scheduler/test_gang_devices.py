@@ -6,6 +6,7 @@ import asyncio
 
 from fairlead.api import builtin
 from fairlead.api.objects import Obj
+from fairlead.scheduler.explain import explain
 from tests.played import played
 from tests.scheduler.devices_world import asked, claim_obj, class_obj, named_claims, slice_obj
 from tests.scheduler.test_gangs import World, scene
@@ -91,3 +92,20 @@ async def test_a_pod_that_is_no_member_waits_until_a_gang_has_its_claim(world: W
     assert "in the process of being allocated" in await world.message("late-0")
     assert await world.placed() == {"train": 2, "late": 1}
     assert len(set((await nodes_of(world)).values())) == 1
+
+
+@played(scene)
+async def test_who_waits_for_a_claim_of_its_gang_is_told_who_else_has_to_fit(world: World) -> None:
+    await devices_of(world, "n1", most=2)
+    await world.node("large", 16)
+    await claim(world, "shared")
+    await world.group("train", 3)
+    await world.pods("train", 0, 1, 2, resourceClaims=named_claims("shared"))
+    await asyncio.sleep(20)
+    told = explain(world.model, "default/train-0")
+    assert told is not None
+    assert [scored.node for scored in told.scored] == ["n1"]
+    assert told.notes == [
+        "it starts with its group: 3 pods of it must fit at once, and this tells of one",
+        "where it gets the devices of shared, 2 of its group that share the claim must fit as well",
+    ]

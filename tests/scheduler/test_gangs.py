@@ -42,8 +42,8 @@ class SlowApi(RegistryApi):
 
 
 class World:
-    def __init__(self, api: SlowApi) -> None:
-        self.api = api
+    def __init__(self, api: SlowApi, model: ClusterModel) -> None:
+        self.api, self.model = api, model
 
     async def node(self, name: str, cpu: int) -> None:
         await self.api.put(builtin.NODES, node_obj(name, cpu=cpu))
@@ -79,9 +79,10 @@ def scene(act: Callable[[World], Awaitable[None]], configuration: Any = GANGS) -
         async with SlowApi() as api:
             await api.define(POD_GROUPS)
             informers = Informers(api)
-            scheduler = Scheduler(api, ClusterModel(informers, load(configuration)))
+            model = ClusterModel(informers, load(configuration))
+            scheduler = Scheduler(api, model)
             tasks = [asyncio.create_task(informers.run()), asyncio.create_task(scheduler.run())]
-            await act(World(api))
+            await act(World(api, model))
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
