@@ -54,6 +54,11 @@ def first_of(*alternatives: Obj) -> Obj:
     return {"firstAvailable": [{"name": f"a{number}"} | asked for number, asked in enumerate(alternatives)]}
 
 
+def named_claims(*names: str) -> list[Obj]:
+    """`resourceClaims` of a pod."""
+    return [{"name": name, "resourceClaimName": name} for name in names]
+
+
 def published(obj: Obj) -> ResourceSlice:
     return encoded(obj).view(ResourceSlice)
 

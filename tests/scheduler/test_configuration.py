@@ -225,6 +225,16 @@ def test_back_off_may_stay_the_same() -> None:
             "bindTimeoutSeconds: Invalid value: -1: invalid BindTimeoutSeconds, should not be a negative value",
         ),
         (
+            "DynamicResources",
+            {"filterTimeout": "-1s"},
+            'filterTimeout: Invalid value: "-1s": must be zero or positive',
+        ),
+        (
+            "DynamicResources",
+            {"bindingTimeout": "500ms"},
+            'bindingTimeout: Invalid value: "500ms": must be at least 1 second',
+        ),
+        (
             "DefaultPreemption",
             {"minCandidateNodesPercentage": 101},
             "profiles[0].pluginConfig[0].args.minCandidateNodesPercentage: "
@@ -271,7 +281,7 @@ def test_nothing_said_is_the_default_profile() -> None:
     assert [plugin.name for plugin in found.pre_binders] == ["VolumeBinding", "DynamicResources"]
     assert [plugin.name for plugin in found.binders] == ["DefaultBinder"]
     weights = {name: weight for name, weight in scoring(found).items() if weight != 1}
-    assert weights == {"TaintToleration": 3, "NodeAffinity": 2, SPREAD: 2, AFFINITY: 2}
+    assert weights == {"TaintToleration": 3, "NodeAffinity": 2, SPREAD: 2, AFFINITY: 2, "DynamicResources": 2}
 
 
 def test_every_profile_has_its_own_plugins() -> None:

@@ -13,7 +13,7 @@ from fairlead.compose import Settings, simulation
 from fairlead.runtime import rng
 from fairlead.runtime.loops import run_virtual
 from fairlead.sim.nodes import NodeShape, uniform
-from tests.scheduler.devices_world import DRIVER, asked, claim_obj, class_obj, device, slice_obj
+from tests.scheduler.devices_world import DRIVER, asked, claim_obj, class_obj, device, first_of, named_claims, slice_obj
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
 
@@ -33,9 +33,11 @@ def live(test: Callable[[Api], Awaitable[None]], nodes: int = 2, **settings: Any
 
 
 def pod_obj(name: str, *claims: str, **more: Any) -> Obj:
-    named = [{"name": claim, "resourceClaimName": claim} for claim in claims]
     container = {"name": "c", "image": "i", "resources": {"claims": [{"name": claim} for claim in claims]}}
-    return {"metadata": {"name": name}, "spec": {"containers": [container], "resourceClaims": named} | more}
+    return {
+        "metadata": {"name": name},
+        "spec": {"containers": [container], "resourceClaims": named_claims(*claims)} | more,
+    }
 
 
 async def create(api: Api, *objects: Obj) -> None:
@@ -260,6 +262,7 @@ def requesting(name: str, **amounts: str) -> Obj:
 
 
 GATED: Obj = {"schedulingGates": [{"name": "later"}]}
+BUSY: list[Obj] = [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]
 
 
 async def extended_claims(api: Api) -> list[Obj]:
@@ -340,5 +343,20 @@ def test_a_class_by_its_name_is_a_resource() -> None:
         await asyncio.sleep(5)
         assert (await pod_of(api, "p"))["spec"]["nodeName"] == "node-1"
         assert [devices(claim) for claim in await extended_claims(api)] == [["gpu-0"]]
+
+    live(test)
+
+
+def test_of_several_nodes_that_with_the_better_alternative_is_taken() -> None:
+    """Wherever else the pod would go: the node with the worse one is empty."""
+
+    async def test(api: Api) -> None:
+        await api.create(RESOURCE_SLICES, slice_obj("node-2", device("large", size=2), node="node-2"))
+        await create(api, pod_obj("busy", nodeName="node-2", containers=BUSY))
+        alternatives = [asked("gpu", 1, f"device.attributes['{DRIVER}'].?size.orValue(0) == {size}") for size in (2, 0)]
+        await create(api, claim_obj("a", first_of(*alternatives)), pod_obj("p", "a"))
+        await asyncio.sleep(5)
+        assert (await pod_of(api, "p"))["spec"]["nodeName"] == "node-2"
+        assert devices(await claim_of(api, "a")) == ["large"]
 
     live(test)

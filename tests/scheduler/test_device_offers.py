@@ -9,13 +9,13 @@ import pytest
 
 from fairlead.api.scheduling import Node
 from fairlead.scheduler.decide import Chosen
-from fairlead.scheduler.devices import pools
+from fairlead.scheduler.devices import node_answers, pools
 from fairlead.scheduler.devices.allocator import Allocator, ClaimDevices, Taken
 from fairlead.scheduler.devices.effort import Effort, TooMuchEffort
+from fairlead.scheduler.devices.results import allocation_of
 from fairlead.scheduler.devices.selectors import Selectors
 from fairlead.scheduler.facts.device_claims import DeviceClaims
 from fairlead.scheduler.facts.device_offers import DeviceOffers
-from fairlead.scheduler.plugins import dynamic_resources
 from tests.scheduler.devices_world import (
     DRIVER,
     Obj,
@@ -101,7 +101,7 @@ def test_nothing_is_left_of_what_is_gone() -> None:
         claims.set(None, made)
         claims.wanted(made)
         if (devices := searched(offers, claims.taken)) is not None:
-            claims.reserve(f"pod-{number}", [(made, devices)])
+            claims.reserve(f"pod-{number}", [(made, allocation_of(made, devices, "n1"))])
     for number in range(10):
         claims.set(claim(claim_obj(f"c{number}")), None)
         claims.pod_gone(f"pod-{number}")
@@ -121,7 +121,7 @@ def test_nodes_that_see_the_same_devices_are_asked_about_once(monkeypatch: pytes
             asked_about[node.metadata.name] += 1
             super().__init__(node, *args)
 
-    monkeypatch.setattr(dynamic_resources, "Allocator", Counting)
+    monkeypatch.setattr(node_answers, "Allocator", Counting)
     cluster = Cluster(*NODES)
     offers = cluster.snapshot.device_offers
     offers.set_class(None, of_class(class_obj()))

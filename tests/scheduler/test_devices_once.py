@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any
+from unittest.mock import patch
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,19 +18,24 @@ from fairlead.api.encoded import Encoded
 from fairlead.api.errors import Conflict, NotFound, ServiceUnavailable
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
+from fairlead.api.scheduling import GROUP_LABEL
 from fairlead.api.users import MASTERS, User
 from fairlead.api.verbs import WATCH, DeleteOptions, PatchType, WatchEvent, WatchQuery
 from fairlead.client.informer import Informers
 from fairlead.runtime import loops, rng
+from fairlead.runtime.turns import Turn
 from fairlead.scheduler.cluster_model import ClusterModel
+from fairlead.scheduler.configuration import load
+from fairlead.scheduler.gangs import POD_GROUPS
 from fairlead.scheduler.loop import Scheduler
 from fairlead.server.context import RequestContext
 from fairlead.server.registry.registry import UserApi
 from tests.registry_api import RegistryApi
-from tests.scheduler.devices_world import asked, claim_obj, class_obj, slice_obj
+from tests.scheduler.devices_world import asked, claim_obj, class_obj, named_claims, slice_obj
 from tests.scheduler.scheduler_world import node_obj, pod_obj
+from tests.scheduler.test_gangs import GANGS
 
-CLAIMS = builtin.RESOURCE_CLAIMS
+CLAIMS, PODS = builtin.RESOURCE_CLAIMS, builtin.PODS
 FATES = ("done", "done", "refused", "overtaken", "lost", "lost and unknown", "late")
 
 
@@ -64,13 +71,13 @@ class Weather(UserApi):
 class Running:
     """A scheduler, which can be stopped at any moment; the next knows what the server does."""
 
-    def __init__(self, api: Weather) -> None:
-        self._api = api
+    def __init__(self, api: Weather, configuration: Obj = GANGS) -> None:
+        self._api, self._configuration = api, configuration
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
         informers = Informers(self._api)
-        scheduler = Scheduler(self._api, ClusterModel(informers))
+        scheduler = Scheduler(self._api, ClusterModel(informers, load(self._configuration)))
         self._tasks = [asyncio.create_task(part) for part in (informers.run(), scheduler.run())]
 
     async def stop(self) -> None:
@@ -92,7 +99,7 @@ async def holders(api: RegistryApi) -> Counter[tuple[str, str]]:
 
 async def end(api: RegistryApi, name: str) -> None:
     """A pod goes, and what it had is given back, as by the controllers."""
-    await api.delete(builtin.PODS, name, "default", DeleteOptions(grace_period_seconds=0))
+    await api.delete(PODS, name, "default", DeleteOptions(grace_period_seconds=0))
     for item in (await api.list(CLAIMS)).items:
         claim = item.obj()
         consumers = claim.get("status", {}).get("reservedFor", [])
@@ -105,12 +112,18 @@ async def end(api: RegistryApi, name: str) -> None:
         await api.patch(CLAIMS, *where, {"metadata": version, "status": status}, PatchType.MERGE, subresource="status")
 
 
-def with_claims(name: str, *claims: str) -> Obj:
-    return pod_obj(name, resourceClaims=[{"name": claim, "resourceClaimName": claim} for claim in claims])
+def with_claims(name: str, *claims: str, **more: Any) -> Obj:
+    return pod_obj(name, resourceClaims=named_claims(*claims), **more)
+
+
+def short_turns(turn: Turn, seconds: float | None = None) -> None:
+    """In virtual time, too, others have a turn wherever they may."""
+    turn._end = 0.0 if seconds is None else math.inf
 
 
 STEP = st.one_of(
     st.tuples(st.just("pod"), st.lists(st.integers(0, 5), min_size=1, max_size=2, unique=True)),
+    st.tuples(st.just("gang"), st.tuples(st.integers(2, 3), st.integers(0, 5), st.booleans())),
     st.tuples(st.just("end"), st.integers(0, 9)),
     st.tuples(st.just("anew"), st.integers(0, 5)),
     st.tuples(st.just("restart"), st.just(0)),
@@ -123,11 +136,12 @@ STEP = st.one_of(
     steps=st.lists(STEP, min_size=5, max_size=20),
     fates=st.lists(st.sampled_from(FATES), max_size=40),
     delay=st.sampled_from([0.0, 0.5, 2.0]),
+    in_turns=st.booleans(),
 )
-def test_no_device_has_two_claims(steps: list[tuple[str, Any]], fates: list[str], delay: float) -> None:
+def test_no_device_has_two_claims(steps: list[tuple[str, Any]], fates: list[str], delay: float, in_turns: bool) -> None:
     async def story(api: RegistryApi, scheduler: Running) -> None:
         for number in range(2):
-            await api.put(builtin.NODES, node_obj(f"n{number}"))
+            await api.put(builtin.NODES, node_obj(f"n{number}", cpu=3))
             await api.create(builtin.RESOURCE_SLICES, slice_obj(f"n{number}", "a", "b", node=f"n{number}"))
         await api.create(builtin.RESOURCE_SLICES, slice_obj("net", "a", allNodes=True))
         await api.create(builtin.DEVICE_CLASSES, class_obj())
@@ -137,7 +151,9 @@ def test_no_device_has_two_claims(steps: list[tuple[str, Any]], fates: list[str]
         for kind, what in steps:
             if kind == "pod":
                 names.append(f"p{len(names)}")
-                await api.put(builtin.PODS, with_claims(names[-1], *(f"c{number}" for number in what)))
+                await api.put(PODS, with_claims(names[-1], *(f"c{number}" for number in what)))
+            elif kind == "gang":
+                names += await gang(api, len(names), *what)
             elif kind == "end" and what < len(names):
                 with suppress(NotFound, Conflict):
                     await end(api, names[what])
@@ -159,14 +175,89 @@ def test_no_device_has_two_claims(steps: list[tuple[str, Any]], fates: list[str]
         del claim["metadata"]["uid"]
         await api.create(CLAIMS, claim, "default")
 
+    async def gang(api: RegistryApi, begun: int, size: int, shared: int, has_own: bool) -> list[str]:
+        """So many pods that share a claim and start together, each with another claim beside, perhaps."""
+        group = {"metadata": {"name": f"g{begun}", "namespace": "default"}, "spec": {"minMember": size}}
+        await api.create(POD_GROUPS, group, "default")
+        names = [f"p{begun + number}" for number in range(size)]
+        for number, name in enumerate(names):
+            claims = dict.fromkeys((f"c{shared}", f"c{(shared + 1 + number) % 6}") if has_own else (f"c{shared}",))
+            await api.put(PODS, with_claims(name, *claims, cpu=1, labels={GROUP_LABEL: f"g{begun}"}))
+        return names
+
     async def play() -> None:
         rng.seed(1)
         async with RegistryApi() as api:
+            await api.define(POD_GROUPS)
             scheduler = Running(Weather(api, iter(fates), delay))
             scheduler.start()
             try:
                 await story(api, scheduler)
             finally:
                 await scheduler.stop()
+
+    with patch.object(Turn, "__init__", short_turns) if in_turns else nullcontext():
+        loops.run_virtual(play())
+
+
+# --- two schedulers beside each other ---------------------------------------------------------------------------------
+
+
+async def bound_devices(api: RegistryApi) -> Counter[tuple[str, str]]:
+    """By pool and device, how many claims have it of which a pod has a node."""
+    nodes = {item.obj()["metadata"]["uid"]: item.obj()["spec"].get("nodeName") for item in (await api.list(PODS)).items}
+    claims = [item.obj() for item in (await api.list(CLAIMS)).items]
+    used = [
+        claim["status"]["allocation"]
+        for claim in claims
+        if any(nodes.get(consumer["uid"]) for consumer in claim.get("status", {}).get("reservedFor", ()))
+    ]
+    return Counter((result["pool"], result["device"]) for found in used for result in found["devices"]["results"])
+
+
+@settings(deadline=None)
+@given(
+    pods=st.lists(st.tuples(st.booleans(), st.sampled_from([0, 0, 0.1, 1])), min_size=2, max_size=8),
+    fates=st.lists(st.sampled_from(FATES), max_size=20),
+    delays=st.tuples(st.sampled_from([0.0, 0.5, 2.0]), st.sampled_from([0.0, 0.5, 2.0])),
+)
+def test_two_schedulers_do_not_give_a_device_to_pods_of_both(
+    pods: list[tuple[bool, float]], fates: list[str], delays: tuple[float, float]
+) -> None:
+    """Each decides by what it has been told so far; who wrote later gives way before the pod is bound."""
+
+    async def story(api: RegistryApi) -> None:
+        await api.put(builtin.NODES, node_obj("n1"))
+        await api.create(builtin.RESOURCE_SLICES, slice_obj("net", "a", "b", "c", allNodes=True))
+        await api.create(builtin.DEVICE_CLASSES, class_obj())
+        for number, (is_other, pause) in enumerate(pods):
+            claim = claim_obj(f"c{number}")
+            del claim["metadata"]["uid"]
+            await api.create(CLAIMS, claim, "default")
+            scheduler = "other" if is_other else "default-scheduler"
+            await api.put(PODS, with_claims(f"p{number}", f"c{number}", schedulerName=scheduler))
+            await asyncio.sleep(pause)
+        for _ in range(300):
+            await asyncio.sleep(0.5)
+            assert set((await bound_devices(api)).values()) <= {1}
+        if not fates:  # else claims may keep devices that no controller gives back here
+            assert (await bound_devices(api)).total() == min(len(pods), 3)
+            assert (await holders(api)) == await bound_devices(api)
+
+    async def play() -> None:
+        rng.seed(1)
+        async with RegistryApi() as api:
+            profiles: tuple[Obj, Obj] = {}, {"profiles": [{"schedulerName": "other"}]}
+            running = [
+                Running(Weather(api, iter(fates[number::2]), delay), profile)
+                for number, (delay, profile) in enumerate(zip(delays, profiles, strict=True))
+            ]
+            for scheduler in running:
+                scheduler.start()
+            try:
+                await story(api)
+            finally:
+                for scheduler in running:
+                    await scheduler.stop()
 
     loops.run_virtual(play())

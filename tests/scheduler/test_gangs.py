@@ -29,17 +29,22 @@ GANGS = {"profiles": [{"plugins": {"multiPoint": {"enabled": [{"name": "Coschedu
 
 
 class SlowApi(RegistryApi):
-    """A server that takes its time to bind."""
+    """A server that takes its time to bind, and to write claims of devices."""
 
     async def create(self, resource: Resource, obj: Obj, *args: Any, subresource: str = "", **more: Any) -> Encoded:
         if subresource == "binding":
             await asyncio.sleep(5)
         return await super().create(resource, obj, *args, subresource=subresource, **more)
 
+    async def patch(self, resource: Resource, *args: Any, **more: Any) -> Encoded:
+        if resource == builtin.RESOURCE_CLAIMS:
+            await asyncio.sleep(1)
+        return await super().patch(resource, *args, **more)
+
 
 class World:
-    def __init__(self, api: SlowApi) -> None:
-        self.api = api
+    def __init__(self, api: SlowApi, model: ClusterModel) -> None:
+        self.api, self.model = api, model
 
     async def node(self, name: str, cpu: int) -> None:
         await self.api.put(builtin.NODES, node_obj(name, cpu=cpu))
@@ -75,9 +80,10 @@ def scene(act: Callable[[World], Awaitable[None]], configuration: Any = GANGS) -
         async with SlowApi() as api:
             await api.define(POD_GROUPS)
             informers = Informers(api)
-            scheduler = Scheduler(api, ClusterModel(informers, load(configuration)))
+            model = ClusterModel(informers, load(configuration))
+            scheduler = Scheduler(api, model)
             tasks = [asyncio.create_task(informers.run()), asyncio.create_task(scheduler.run())]
-            await act(World(api))
+            await act(World(api, model))
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)

@@ -25,6 +25,7 @@ CLASS_RESOURCE_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
 ATTRIBUTE_TYPES: Final = frozenset({"int", "bool", "string", "version"})
 
 ALL: Final = "All"
+MOST_ALTERNATIVES: Final = 8
 MOST_RESULTS: Final = 32
 MOST_CONSUMERS: Final = 256
 
@@ -222,6 +223,11 @@ class Allocation(View):
     @property
     def results(self) -> tuple[AllocatedDevice, ...]:
         return self.devices.results or ()
+
+    @property
+    def devices_given(self) -> tuple[Any, ...]:
+        """Which devices these are, for what and for which nodes."""
+        return (self.node_selector, *((result.request, result.id, result.share_id) for result in self.results))
 
 
 class ClaimConsumer(WrittenView):

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from fairlead.api import builtin
 from fairlead.api.errors import ApiError
+from fairlead.api.guards import guarded
 from fairlead.api.objects import Obj
 from fairlead.api.scheduling import Pod
 from fairlead.api.verbs import Api, PatchType
@@ -50,8 +51,9 @@ async def lift(api: Api, grants: GrantTable, pods: Iterable[Pod]) -> None:
 
 
 async def _lift(api: Api, pod: Pod) -> None:
-    patch: Obj = {
-        "metadata": {"uid": pod.metadata.uid, "annotations": {GRANTED: clock.timestamp()}},
+    meta = pod.metadata
+    lifted: Obj = {
+        "metadata": {"annotations": {GRANTED: clock.timestamp()}},
         "spec": {"schedulingGates": [{"$patch": "delete", "name": GATE}]},
     }
-    await api.patch(builtin.PODS, pod.metadata.name, pod.metadata.namespace, patch, PatchType.STRATEGIC)
+    await api.patch(builtin.PODS, meta.name, meta.namespace, guarded(lifted, meta), PatchType.STRATEGIC)

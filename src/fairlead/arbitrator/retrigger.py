@@ -11,6 +11,7 @@ from typing import Final
 
 from fairlead.api import builtin
 from fairlead.api.errors import ApiError
+from fairlead.api.guards import guarded
 from fairlead.api.scheduling import Pod
 from fairlead.api.verbs import Api
 from fairlead.arbitrator.gates import start_allowed
@@ -32,7 +33,7 @@ async def retrigger(api: Api, grants: GrantTable, pods: Informer[Pod]) -> None:
     for pod in start_allowed(grants, _waiting(grants, pods)):
         if grants.refused.pop(pod.metadata.uid, None) is None:
             continue  # while another was written, its scheduler asked again and was told yes
-        patch = {"metadata": {"uid": pod.metadata.uid, "annotations": {RETRIGGERED_AT: clock.timestamp()}}}
+        patch = guarded({"metadata": {"annotations": {RETRIGGERED_AT: clock.timestamp()}}}, pod.metadata)
         try:
             await api.patch(builtin.PODS, pod.metadata.name, pod.metadata.namespace, patch)
         except ApiError as error:

@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from fairlead.api.encoded import Encoded
 from fairlead.api.errors import ApiError, NotFound
+from fairlead.api.guards import guarded
 from fairlead.api.meta import Object, ObjectMeta
-from fairlead.api.objects import Obj
 from fairlead.api.references import reference
 from fairlead.api.verbs import Api, ListQuery, WriteOptions
 from fairlead.client.events import EventRecorder
@@ -138,7 +138,7 @@ class Executor:
             action.kind.resource,
             meta.name,
             meta.namespace,
-            _guarded(action.patch, meta, action.unchanged),
+            guarded(action.patch, meta, unchanged=action.unchanged),
             action.type,
             subresource=action.subresource,
             options=FIELD_MANAGER,
@@ -198,9 +198,3 @@ class Executor:
     def _landed(self, key: str, kind: Kind[Any], result: Encoded) -> Encoded:
         self._expectations.wrote(key, kind, result.view(_Written).metadata)
         return result
-
-
-def _guarded(patch: Obj, meta: ObjectMeta, unchanged: bool) -> Obj:
-    """The patch with the uid, and on demand the revision, that the object must have."""
-    guards = {"uid": meta.uid} | ({"resourceVersion": meta.resource_version} if unchanged else {})
-    return patch | {"metadata": patch.get("metadata", {}) | guards}

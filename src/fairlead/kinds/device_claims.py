@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from fairlead.api import names
+from fairlead.api.devices import MOST_ALTERNATIVES, MOST_CONSUMERS
 from fairlead.api.fields import Errors, Word, validate_choice
 from fairlead.api.objects import Obj
 from fairlead.kinds.device_names import (
@@ -29,9 +30,7 @@ from fairlead.kinds.rules import check, validate_conditions, validate_driver_nam
 EXACT_COUNT: Final = "ExactCount"
 
 _MOST_REQUESTS: Final = 32
-_MOST_ALTERNATIVES: Final = 8
 _MOST_CONFIGS: Final = 32
-_MOST_CONSUMERS: Final = 256
 _MOST_CONDITIONS: Final = 8
 _MOST_IPS: Final = 16
 _JSON_MAX: Final = 10 * 1024
@@ -97,7 +96,7 @@ def _validate_request(request: Obj, path: str, errors: Errors) -> None:
         _validate_asked(exactly, f"{path}.exactly", errors)
     else:
         path = f"{path}.firstAvailable"
-        if validate_count(first_available, _MOST_ALTERNATIVES, path, errors):
+        if validate_count(first_available, MOST_ALTERNATIVES, path, errors):
             for index, asked in enumerate(first_available):
                 check(errors, f"{path}[{index}].name", asked.get("name", ""), names.dns1123_label)
                 _validate_asked(asked, f"{path}[{index}]", errors)
@@ -204,7 +203,7 @@ def validate_claim_status(obj: Obj, old: Obj, errors: Errors) -> None:
     status, before = obj.get("status") or {}, old.get("status") or {}
     allocation, allocated_before = status.get("allocation"), before.get("allocation")
     consumers = status.get("reservedFor") or []
-    if validate_count(consumers, _MOST_CONSUMERS, "status.reservedFor", errors):
+    if validate_count(consumers, MOST_CONSUMERS, "status.reservedFor", errors):
         _validate_consumers(consumers, errors)
     _validate_devices(status.get("devices") or [], allocation or {}, errors)
     if consumers and allocation is None:

@@ -23,8 +23,10 @@ class Turn:
 
     __slots__ = ("_end",)
 
-    def __init__(self) -> None:
-        self._end = math.inf if isinstance(running_loop(), VirtualLoop) else stopwatch() + TURN_SECONDS
+    def __init__(self, seconds: float | None = None) -> None:
+        """`seconds`: how long it is, if it is not as long as all others."""
+        length = TURN_SECONDS if seconds is None else seconds
+        self._end = math.inf if isinstance(running_loop(), VirtualLoop) else stopwatch() + length
 
     @property
     def is_over(self) -> bool:

@@ -100,7 +100,7 @@ class ClusterHandlers:
             self._model.on_cluster_event(ClusterEvent(EventKind.DEVICE_SLICES))
 
     def _device_claim_event(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
-        self._snapshot.device_claims.set(old, new)
+        self._snapshot.device_claims.told(old, new)
         event = ClusterEvent(EventKind.DEVICE_CLAIMS, old_device_claim=old, new_device_claim=new)
         self._model.on_cluster_event(event)
 

@@ -19,6 +19,7 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 Rows: TypeAlias = npt.NDArray[np.intp]
 
 V = TypeVar("V", bound=Hashable)
+T = TypeVar("T")
 
 #: A name is rare while fewer than one row in so many has it; a column that half as many have left is given up.
 _ROWS_OF_RARE = 64
@@ -171,21 +172,21 @@ def distinct_of(codes: Ints) -> Rows:
     return np.flatnonzero(np.bincount(codes))
 
 
-class Journal:
-    """Which rows changed, in order, so that each reader catches up from where it stopped."""
+class Journal(Generic[T]):
+    """Which rows changed, or other things, in order, so that each reader catches up from where it stopped."""
 
     def __init__(self) -> None:
-        self._rows: list[int] = []
+        self._rows: list[T] = []
         self._forgotten = 0
 
     @property
     def position(self) -> int:
         return self._forgotten + len(self._rows)
 
-    def mark(self, row: int) -> None:
+    def mark(self, row: T) -> None:
         self._rows.append(row)
 
-    def since(self, position: int) -> list[int] | None:
+    def since(self, position: int) -> list[T] | None:
         """The rows that changed since then, some perhaps twice; None if that is forgotten."""
         if position < self._forgotten:
             return None

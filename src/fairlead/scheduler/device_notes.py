@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 
 from fairlead.api.devices import ALL, AskedDevices, ResourceClaim
 from fairlead.scheduler.requirements import PodRequirements
@@ -22,6 +23,18 @@ def about_devices(requirements: PodRequirements, snapshot: Snapshot, nodes: list
     if wanted:
         return f"free devices for {'; '.join(dict.fromkeys(wanted))}"
     return "a node that reaches the devices of its claims"
+
+
+def about_sharers(
+    requirements: PodRequirements, others: Iterable[PodRequirements], snapshot: Snapshot
+) -> Iterator[str]:
+    """Of each claim without devices, how many of those that start with the pod go where its devices will be."""
+    named = Counter(key for other in others for key in {claim.key for claim in other.device_claims})
+    for key in dict.fromkeys(claim.key for claim in requirements.device_claims):
+        claim = snapshot.device_claims.get(key)
+        if named[key] and claim is not None and claim.status.allocation is None:
+            together = f"{named[key]} of its group that share the claim"
+            yield f"where it gets the devices of {claim.metadata.name}, {together} must fit as well"
 
 
 def _asked(claim: ResourceClaim) -> Iterator[str]:

@@ -15,7 +15,7 @@ from fairlead.api.taints import first_untolerated, written
 from fairlead.scheduler.claim_notes import attachment_waits, claim_waits
 from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.decide import Decider, Unfit
-from fairlead.scheduler.device_notes import about_devices
+from fairlead.scheduler.device_notes import about_devices, about_sharers
 from fairlead.scheduler.framework import CannotDecide, Nominate
 from fairlead.scheduler.profile_runtime import ProfileRuntime
 from fairlead.scheduler.requirements import PodRequirements
@@ -87,6 +87,9 @@ def explain(model: ClusterModel, key: str) -> Explanation | None:
         one_of = f"{gang.needed(started)} pods of it must fit at once, and this tells of one"
         why = gang.missing(started + ready) or one_of
         explanation.notes.append(f"it starts with its group: {why}")
+        members = (model.pod(member) for member in gang.waiting if member != key)
+        others = (model.requirements.of(member) for member in members if member is not None)
+        explanation.notes += about_sharers(request.requirements, others, snapshot)
     if model.configuration.settings.extenders:
         explanation.notes.append("the extenders of the configuration were not asked")
     return explanation

@@ -297,6 +297,11 @@ class Plugin(AnyPlugin):
         """Refuse the pod outright, or say that only some nodes come into question."""
         return None
 
+    async def look_in_turns(self, requirements: PodRequirements, snapshot: Snapshot) -> None:
+        """Find out what `filter` will be asked, where that takes long: others have turns of the event loop meanwhile.
+        The scheduler asks for it before it decides; what changes until then counts.
+        """
+
     def filters(self, requirements: PodRequirements) -> bool:
         """Whether `filter` has anything to say about such pods."""
         return False

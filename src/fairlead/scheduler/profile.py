@@ -74,6 +74,12 @@ class Profile:
         return [place for place in self.plugins if place.filters and place.plugin.filters(requirements)]
 
     @cached_property
+    def lookers(self) -> tuple[Plugin, ...]:
+        """The plugins that may have something to find out before they filter."""
+        filters = (place.plugin for place in self.plugins if place.filters)
+        return tuple(plugin for plugin in filters if overrides(plugin, "look_in_turns", Plugin))
+
+    @cached_property
     def relation_filters(self) -> tuple[PodRelationPlugin, ...]:
         return tuple(place.plugin for place in self.relations if place.filters)
 
@@ -106,6 +112,6 @@ class Profile:
         return [plugin for plugin in self.all if plugin.name in names]
 
 
-def overrides(plugin: AnyPlugin, method: str) -> bool:
+def overrides(plugin: AnyPlugin, method: str, base: type[AnyPlugin] = AnyPlugin) -> bool:
     """Whether the plugin takes part at an extension point."""
-    return getattr(type(plugin), method) is not getattr(AnyPlugin, method)
+    return getattr(type(plugin), method) is not getattr(base, method)

@@ -38,7 +38,7 @@ LONGEST_KEY: Final = 16_384
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
-class PodClaim(msgspec.Struct, frozen=True):
+class VolumeClaim(msgspec.Struct, frozen=True):
     """The claim behind a volume of a pod."""
 
     #: `namespace/name`
@@ -71,6 +71,10 @@ class DeviceAmount(msgspec.Struct, frozen=True):
     container: str
     #: How a claim for it calls the request.
     request: str
+    #: Among all containers, the init containers first.
+    place: int
+    #: It is over before those after it begin, and may use what they get.
+    is_passing: bool
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -88,7 +92,7 @@ class PodRequirements:
     host_ports: tuple[HostPort, ...]
     images: tuple[str, ...]
     container_count: int
-    claims: tuple[PodClaim, ...] = ()
+    claims: tuple[VolumeClaim, ...] = ()
     disks: tuple[Disk, ...] = ()
     device_claims: tuple[DeviceClaim, ...] = ()
     device_amounts: tuple[DeviceAmount, ...] = ()
@@ -295,14 +299,14 @@ def _images_of_volumes(pod: Pod) -> tuple[str, ...]:
     return tuple(volume.image.reference for volume in pod.spec.volumes or () if volume.image is not None)
 
 
-def claims_of(pod: Pod) -> tuple[PodClaim, ...]:
+def claims_of(pod: Pod) -> tuple[VolumeClaim, ...]:
     """The claims behind the pod's volumes."""
-    meta, found = pod.metadata, list[PodClaim]()
+    meta, found = pod.metadata, list[VolumeClaim]()
     for volume in pod.spec.volumes or ():
         if volume.persistent_volume_claim is not None:
-            found.append(PodClaim(f"{meta.namespace}/{volume.persistent_volume_claim.claim_name}"))
+            found.append(VolumeClaim(f"{meta.namespace}/{volume.persistent_volume_claim.claim_name}"))
         elif volume.ephemeral is not None:
-            found.append(PodClaim(f"{meta.namespace}/{meta.name}-{volume.name}", meta.key, meta.uid))
+            found.append(VolumeClaim(f"{meta.namespace}/{meta.name}-{volume.name}", meta.key, meta.uid))
     return tuple(found)
 
 
@@ -321,13 +325,14 @@ def device_claims_of(pod: Pod) -> tuple[DeviceClaim, ...]:
 
 def device_amounts_of(pod: Pod) -> tuple[DeviceAmount, ...]:
     """Container by container, the init containers first."""
-    found = []
-    for place, container in enumerate((*(pod.spec.init_containers or ()), *pod.spec.containers)):
+    found, init = [], pod.spec.init_containers or ()
+    for place, container in enumerate((*init, *pod.spec.containers)):
+        is_passing = place < len(init) and container.restart_policy != "Always"
         requests = container.resources.requests or {}
         for index, name in enumerate(sorted(requests)):
             if _may_be_devices(name) and (count := parse(requests[name]).units) > 0:
                 request = f"container-{place}-request-{index}"
-                found.append(DeviceAmount(name, count, container.name, request))
+                found.append(DeviceAmount(name, count, container.name, request, place, is_passing))
     return tuple(found)
 
 

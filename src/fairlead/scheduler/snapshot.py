@@ -90,8 +90,8 @@ class Snapshot:
         self.device_offers = DeviceOffers()
         self.device_claims = DeviceClaims(self.device_offers)
         self.budgets = Budgets()
-        self.node_changes = Journal()
-        self.pod_changes = Journal()
+        self.node_changes = Journal[int]()
+        self.pod_changes = Journal[int]()
         self._rows: dict[str, int] = {}
         self._free: list[int] = []
         self._labels: dict[str, Codes[str]] = {}

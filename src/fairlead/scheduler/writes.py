@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 
 from fairlead.api import builtin
 from fairlead.api.devices import EXTENDED_RESOURCE_CLAIM, FINALIZER, ResourceClaim
+from fairlead.api.guards import guarded
 from fairlead.api.objects import Obj
 from fairlead.api.scheduling import Pod
 from fairlead.api.verbs import Api, DeleteOptions, PatchType
@@ -78,7 +79,7 @@ async def patch_status(api: Api, pod: Pod, status: Obj) -> Pod:
     another pod has its name by now.
     """
     meta = pod.metadata
-    patch = {"metadata": {"uid": meta.uid}, "status": status}
+    patch = guarded({"status": status}, meta)
     done = await api.patch(builtin.PODS, meta.name, meta.namespace, patch, PatchType.STRATEGIC, subresource="status")
     return done.view(Pod)
 
@@ -110,10 +111,7 @@ async def give_up(api: Api, claim: ResourceClaim) -> None:
     if meta.annotations.get(EXTENDED_RESOURCE_CLAIM) == "true":
         await delete_claim(api, claim)
         return
-    patch = {
-        "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
-        "status": {"allocation": None, "reservedFor": None, "devices": None},
-    }
+    patch = guarded({"status": {"allocation": None, "reservedFor": None, "devices": None}}, meta, unchanged=True)
     await api.patch(builtin.RESOURCE_CLAIMS, meta.name, meta.namespace, patch, PatchType.MERGE, subresource="status")
 
 
@@ -121,6 +119,6 @@ async def delete_claim(api: Api, claim: ResourceClaim) -> None:
     """Delete a claim, whatever it has."""
     meta = claim.metadata
     if FINALIZER in meta.finalizers:
-        patch = {"metadata": {"uid": meta.uid, "$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
+        patch = guarded({"metadata": {"$deleteFromPrimitiveList/finalizers": [FINALIZER]}}, meta)
         await api.patch(builtin.RESOURCE_CLAIMS, meta.name, meta.namespace, patch, PatchType.STRATEGIC)
     await api.delete(builtin.RESOURCE_CLAIMS, meta.name, meta.namespace, DeleteOptions(precondition_uid=meta.uid))

@@ -18,7 +18,7 @@ from fairlead.api.attachments import CSIDriver, VolumeAttachment
 from fairlead.api.builtin import CSI_DRIVERS, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, VOLUME_ATTACHMENTS
 from fairlead.api.claims import PersistentVolume, PersistentVolumeClaim
 from fairlead.api.errors import NotFound
-from fairlead.api.meta import Object
+from fairlead.api.guards import guarded
 from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
 from fairlead.api.pods import Pod, claim_of
@@ -263,20 +263,12 @@ class AttachedVolumes:
         if attachment.metadata.is_terminating:
             await self._detach(attachment)
             return
-        await self._api.patch(
-            VOLUME_ATTACHMENTS, name, "", _guarded(attachment, {"status": {"attached": True}}), subresource="status"
-        )
+        patch = guarded({"status": {"attached": True}}, attachment.metadata)
+        await self._api.patch(VOLUME_ATTACHMENTS, name, "", patch, subresource="status")
 
     async def _detach(self, attachment: VolumeAttachment) -> None:
         """In a dump an attacher has its finalizer there."""
         meta = attachment.metadata
         left = [each for each in meta.finalizers if not each.startswith(ATTACHER_FINALIZER)]
-        patch = _guarded(
-            attachment, {"metadata": {"finalizers": left or None, "resourceVersion": meta.resource_version}}
-        )
+        patch = guarded({"metadata": {"finalizers": left or None}}, meta, unchanged=True)
         await self._api.patch(VOLUME_ATTACHMENTS, meta.name, "", patch)
-
-
-def _guarded(obj: Object, patch: Obj) -> Obj:
-    """For exactly this object, and no namesake."""
-    return patch | {"metadata": patch.get("metadata", {}) | {"uid": obj.metadata.uid}}

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from fairlead.api.builtin import NODES, PERSISTENT_VOLUME_CLAIMS, PODS
 from fairlead.api.claims import PersistentVolumeClaim
 from fairlead.api.event_types import NORMAL, WARNING
+from fairlead.api.guards import guarded
 from fairlead.api.meta import Versioned
 from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
@@ -419,7 +420,7 @@ class Fleet:
     async def _report(self, pod: Pod, run: PodRun, status: Obj) -> None:
         """Write the status, if the pod has not changed since the status was worked out."""
         meta = pod.metadata
-        patch = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version}, "status": status}
+        patch = guarded({"status": status}, meta, unchanged=True)
         api = self._as_node(pod.spec.node_name)
         written = await api.patch(PODS, meta.name, meta.namespace, patch, PatchType.MERGE, subresource="status")
         run.reported_version = written.view(Versioned).metadata.resource_version

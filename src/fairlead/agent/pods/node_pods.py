@@ -11,6 +11,7 @@ from fairlead.agent.static_pods.mirrors import is_mirror
 from fairlead.agent.static_pods.static_pods import StaticPods
 from fairlead.api.builtin import PODS
 from fairlead.api.errors import Conflict, Forbidden, NotFound
+from fairlead.api.guards import guarded
 from fairlead.api.objects import Obj
 from fairlead.api.pods import Pod
 from fairlead.api.verbs import Api, DeleteOptions, PatchType
@@ -75,7 +76,7 @@ class NodePods:
         if self.is_static(pod):
             return self._statics.report(pod, status)
         meta = pod.metadata
-        patch = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version}, "status": status}
+        patch = guarded({"status": status}, meta, unchanged=True)
         written = await self._api.patch(PODS, meta.name, meta.namespace, patch, PatchType.MERGE, subresource="status")
         return written.obj()
 

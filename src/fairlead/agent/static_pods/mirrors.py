@@ -15,6 +15,7 @@ from typing import Final
 from fairlead.agent.static_pods.static_pods import StaticPods
 from fairlead.api.builtin import NODES, PODS
 from fairlead.api.errors import NotFound
+from fairlead.api.guards import guarded
 from fairlead.api.objects import Obj
 from fairlead.api.pods import MIRROR, Pod
 from fairlead.api.verbs import Api, DeleteOptions, PatchType
@@ -92,8 +93,8 @@ class Mirrors:
         key, shown = static.metadata.key, (mirror.metadata.uid, static.metadata.resource_version)
         if self._written.get(key) == shown:
             return
-        patch = {"metadata": {"uid": mirror.metadata.uid}, "status": self._statics.manifest(static)["status"]}
         meta = mirror.metadata
+        patch = guarded({"status": self._statics.manifest(static)["status"]}, meta)
         try:
             await self._api.patch(PODS, meta.name, meta.namespace, patch, PatchType.MERGE, subresource="status")
         except NotFound:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from fairlead.api.errors import ApiError
 from fairlead.scheduler.cluster_model import ClusterModel
+from fairlead.scheduler.cycles.base import look_in_turns
 from fairlead.scheduler.decide import Chosen
 from fairlead.scheduler.diagnosis import Diagnosis
 from fairlead.scheduler.extenders import Extenders
@@ -30,6 +31,7 @@ class ExtenderCycle:
         runtime = self._model.profiles[queued.profile.name]
         self._queue.track_in_flight(queued)
         try:
+            await look_in_turns(queued, runtime)
             decision = await self._decide(queued, runtime)
             outcome = None if isinstance(decision, Chosen) else await self._post_filter(queued, runtime, decision)
         except (OSError, ApiError, ExtenderFailure) as error:

@@ -5,12 +5,15 @@ Where too few fit, every decision is taken back before anybody else is tried, so
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 
 import msgspec
 
 from fairlead.runtime import clock
+from fairlead.runtime.turns import Turn
 from fairlead.scheduler.cluster_model import ClusterModel
+from fairlead.scheduler.cycles.base import look_in_turns
 from fairlead.scheduler.cycles.quota import QuotaCycle
 from fairlead.scheduler.decide import Chosen
 from fairlead.scheduler.diagnosis import Diagnosis
@@ -47,23 +50,41 @@ class GangCycle:
         if missing := gang.missing(started + len(together)):
             self._refuse_all(together, missing, frozenset({Coscheduling.name}))
             return True
-        needed, decisions = gang.needed(started), Decisions()
+        decisions = Decisions()
+        pods = (member.pod.metadata.uid for member in together)
         try:
-            self._decide(together, decisions)
+            with self._model.snapshot.device_claims.decided_together(pods):
+                is_whole = await self._decide(together, decisions)
         except Exception:  # the pod whose turn it is hears of it; nobody else may be lost
             self._cancel(decisions)
-            for member in together[1:]:
-                self._outcomes.put_back(member, frozenset())
-            raise
-        if len(decisions.chosen) >= needed:
+            self._put_back(together[1:])
+            if self._is_current(queued):
+                raise
+            return True
+        needed = gang.needed(self._model.started_of(gang) - len(decisions.chosen))
+        if not is_whole:
+            self._cancel(decisions)
+            self._put_back(together)
+        elif len(decisions.chosen) >= needed:
             self._start(decisions)
         else:
             self._take_back(together, decisions, gang, needed)
         return True
 
-    def _decide(self, together: Iterable[QueuedPod], decisions: Decisions) -> None:
-        """One after the other, each over a snapshot in which those before count already."""
+    async def _decide(self, together: list[QueuedPod], decisions: Decisions) -> bool:
+        """One after the other, each over a snapshot in which those before count already. That may take long, so others
+        have turns meanwhile; whether no member is gone then.
+        """
         for queued in together:
+            self._queue.track_in_flight(queued)
+        turn = Turn()
+        for queued in together:
+            if turn.is_over:
+                await asyncio.sleep(0)
+                turn = Turn()
+            await look_in_turns(queued, self._model.profiles[queued.profile.name])
+            if not self._is_current(queued):
+                return False
             if self._quota is not None and (why := self._quota.refusal(queued)):
                 decisions.refused.append((queued, self._quota.diagnosis(why)))
                 continue
@@ -73,9 +94,15 @@ class GangCycle:
                 decisions.chosen.append((queued, decision))
             else:
                 decisions.refused.append((queued, decision.found))
+        return all(map(self._is_current, together))
+
+    def _is_current(self, queued: QueuedPod) -> bool:
+        """Whether it is there, and nobody else has bound it."""
+        return self._queue.get(queued.key) is queued
 
     def _start(self, decisions: Decisions) -> None:
         for queued, chosen in decisions.chosen:
+            self._queue.remove(queued.key)
             self._outcomes.binder.start(queued, chosen.node)
         for queued, found in decisions.refused:
             if not self._held([queued], found):
@@ -91,6 +118,11 @@ class GangCycle:
     def _cancel(self, decisions: Decisions) -> None:
         for queued, chosen in decisions.chosen:
             self._outcomes.binder.cancel(queued, chosen.node)
+
+    def _put_back(self, together: Iterable[QueuedPod]) -> None:
+        """Let those that are still there try again after their back-off."""
+        for member in filter(self._is_current, together):
+            self._outcomes.put_back(member, frozenset())
 
     def _held(self, together: Iterable[QueuedPod], found: Diagnosis) -> bool:
         """Let them wait for quota, if that is what they lack."""

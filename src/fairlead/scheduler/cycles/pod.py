@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from fairlead.runtime.clock import stopwatch
 from fairlead.scheduler.cluster_model import ClusterModel
+from fairlead.scheduler.cycles.base import look_in_turns, must_look
 from fairlead.scheduler.decide import Chosen
 from fairlead.scheduler.diagnosis import Diagnosis, KnownRefusal
 from fairlead.scheduler.framework import Nominate
@@ -32,6 +33,8 @@ class PodCycle:
             self._asked_for_room(queued, "Unschedulable", stopwatch())
             self._outcomes.no_room(queued, known)
             return True
+        if must_look(queued, runtime) and not await self._look(queued, runtime):
+            return True
         decision = runtime.decider.decide(queued.request)
         if isinstance(decision, Chosen):
             if self.score_observer is not None:
@@ -40,6 +43,15 @@ class PodCycle:
             return True
         await self._post_filter(queued, runtime, decision.found)
         return True
+
+    async def _look(self, queued: QueuedPod, runtime: ProfileRuntime) -> bool:
+        """Have found out what takes long; False if the pod is gone then, or somebody else has bound it."""
+        self._queue.track_in_flight(queued)
+        await look_in_turns(queued, runtime)
+        is_current = self._queue.get(queued.key) is queued
+        if is_current:
+            self._queue.remove(queued.key)  # it is decided about by what there is now
+        return is_current
 
     async def _post_filter(self, queued: QueuedPod, runtime: ProfileRuntime, found: Diagnosis) -> None:
         """Have room made, which may take a while: the queue remembers what happens to the pod."""

@@ -11,12 +11,22 @@ is on by default there: admin access, alternatives, shared counters, taints, bin
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Container, Generator, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
-from fairlead.api.devices import ALL, MOST_RESULTS, AskedDevices, DeviceClass, DeviceId, DeviceSelector, ResourceClaim
+from fairlead.api.devices import (
+    ALL,
+    MOST_ALTERNATIVES,
+    MOST_RESULTS,
+    AskedDevices,
+    DeviceClass,
+    DeviceId,
+    DeviceSelector,
+    ResourceClaim,
+)
 from fairlead.api.quantity import Quantity
 from fairlead.api.scheduling import Node
 from fairlead.api.taints import BINDING_EFFECTS, is_tolerated
@@ -25,7 +35,14 @@ from fairlead.scheduler.devices.constraints import AttributeConstraint
 from fairlead.scheduler.devices.counters import Counters, number_of_counters
 from fairlead.scheduler.devices.effort import Effort
 from fairlead.scheduler.devices.pools import Candidate, Pool
-from fairlead.scheduler.devices.selectors import SelectorError, Selectors
+from fairlead.scheduler.devices.selectors import SelectorError, Selectors, TakesLong
+
+T = TypeVar("T")
+
+#: Something that takes long, and has to be done before a search goes on.
+Job: TypeAlias = Callable[[], None]
+#: What is looked for step by step: others may have a turn wherever it yields.
+Search: TypeAlias = Generator[Job | None, None, T]
 
 
 class AllocationError(Exception):
@@ -66,6 +83,8 @@ class Way(NamedTuple):
     needed: int
     candidates: Sequence[Candidate]  # all that are meant, or all that there are
     class_: DeviceClass
+    #: Of alternatives the earlier are the better; 0 if there is none.
+    preference: int = 0
 
 
 class ClaimDevices(msgspec.Struct, frozen=True):
@@ -74,6 +93,11 @@ class ClaimDevices(msgspec.Struct, frozen=True):
     chosen: tuple[Chosen, ...]
     #: How each of its requests is fulfilled, in their order.
     fulfilled: tuple[Way, ...]
+
+    @property
+    def preference(self) -> int:
+        """The higher, the better are the alternatives."""
+        return sum(way.preference for way in self.fulfilled)
 
 
 class _Place(NamedTuple):
@@ -122,8 +146,14 @@ class Allocator:
 
         Raises AllocationError, NodeError or TooMuchEffort.
         """
-        self._claims = [self._prepared(claim) for claim in claims]
-        if not self._search():
+        return drained(self.search(claims))
+
+    def search(self, claims: Sequence[ResourceClaim]) -> Search[list[ClaimDevices] | None]:
+        """The same, step by step."""
+        self._claims = []
+        for claim in claims:
+            self._claims.append((yield from self._prepared(claim)))
+        if not (yield from self._is_found()):
             if any(pool.is_invalid for pool in self._pools):
                 raise NodeError("invalid resource pools were encountered")
             return None
@@ -131,22 +161,26 @@ class Allocator:
 
     # --- what is asked for --------------------------------------------------------------------------------------------
 
-    def _prepared(self, claim: ResourceClaim) -> _Claim:
+    def _prepared(self, claim: ResourceClaim) -> Search[_Claim]:
         devices, key = claim.spec.devices, claim.metadata.key
         ways: list[list[Way]] = []
         for request in devices.requests or ():
             if request.exactly is not None:
-                ways.append([self._way(claim, request.name, (request.name,), request.exactly)])
+                ways.append([(yield from self._way(claim, request.name, (request.name,), request.exactly))])
                 continue
-            names = [(f"{request.name}/{asked.name}", asked) for asked in request.first_available or ()]
-            ways.append([self._way(claim, name, (request.name, name), asked) for name, asked in names])
+            alternatives = []
+            for place, asked in enumerate(request.first_available or ()):
+                name = f"{request.name}/{asked.name}"
+                way = yield from self._way(claim, name, (request.name, name), asked)
+                alternatives.append(way._replace(preference=MOST_ALTERNATIVES - place))
+            ways.append(alternatives)
         least = sum(min((way.needed for way in of_request), default=0) for of_request in ways)
         if least > MOST_RESULTS:
             text = f"number of requested devices {least} exceeds the claim limit of {MOST_RESULTS}"
             raise AllocationError(f"claim {key}: {text}")
         return _Claim(claim, ways, [AttributeConstraint(constraint) for constraint in devices.constraints or ()])
 
-    def _way(self, claim: ResourceClaim, name: str, names: tuple[str, ...], asked: AskedDevices) -> Way:
+    def _way(self, claim: ResourceClaim, name: str, names: tuple[str, ...], asked: AskedDevices) -> Search[Way]:
         about = f"claim {claim.metadata.key}, request {asked.name or name}"
         found = self._classes.get(asked.device_class_name)
         if found is None:
@@ -158,11 +192,11 @@ class Allocator:
             if not pool.can_be_used:
                 state = "being updated" if pool.is_incomplete else "invalid"
                 raise AllocationError(f"{about}: asks for all devices, but resource pool {pool} is currently {state}")
-        meant = [
-            candidate
-            for candidate in self._candidates
-            if self._is_meant(claim, found, asked, candidate) and self._share(asked, candidate) is not None
-        ]
+        meant = []
+        for candidate in self._candidates:
+            is_meant = yield from _patiently(partial(self._is_meant, claim, found, asked, candidate))
+            if is_meant and self._share(asked, candidate) is not None:
+                meant.append(candidate)
         return Way(name, names, asked, len(meant), meant, found)
 
     def _is_meant(self, claim: ResourceClaim, class_: DeviceClass, asked: AskedDevices, candidate: Candidate) -> bool:
@@ -183,20 +217,24 @@ class Allocator:
 
     # --- the search -------------------------------------------------------------------------------------------------
 
-    def _search(self) -> bool:
+    def _is_found(self) -> Search[bool]:
         """Depth first, without recursion: a pod may ask for a thousand devices."""
         choices = [self._choices(_Place())]
         while choices:
-            place = next(choices[-1], None)
-            if place is None:
+            try:
+                place = next(choices[-1])
+            except StopIteration:
                 choices.pop()
+                continue
+            if not isinstance(place, _Place):
+                yield place
             elif place.claim == len(self._claims):
                 return True
             else:
                 choices.append(self._choices(place))
         return False
 
-    def _choices(self, place: _Place) -> Iterator[_Place]:
+    def _choices(self, place: _Place) -> Generator[_Place | Job | None, None, None]:
         """Makes one choice after the other, each taken back before the next; yields how far the search is then."""
         claim = self._claims[place.claim] if place.claim < len(self._claims) else None
         if claim is None:
@@ -222,13 +260,13 @@ class Allocator:
             else:
                 yield from self._devices(claim, way, place)
 
-    def _devices(self, claim: _Claim, way: Way, place: _Place) -> Iterator[_Place]:
+    def _devices(self, claim: _Claim, way: Way, place: _Place) -> Generator[_Place | Job | None, None, None]:
         is_all = way.asked.allocation_mode == ALL  # these are all needed: there is one choice
         last = min(place.start + 1, way.needed) if is_all else len(way.candidates)
         for number in range(place.start, last):
             candidate = way.candidates[number]
             self._effort.look_at()
-            chosen = self._take(place.claim, claim, way, candidate)
+            chosen = yield from _patiently(partial(self._take, place.claim, claim, way, candidate))
             if chosen is not None:
                 yield place._replace(device=place.device + 1, start=number + 1)
                 self._give_back(place.claim, claim, way, chosen)
@@ -303,6 +341,28 @@ class Allocator:
             for name, amount in share.items():
                 in_use[name] = in_use[name] + amount if name in in_use else amount
         return taken_by(asked, candidate.device, in_use)
+
+
+def drained(search: Search[T]) -> T:
+    """What comes of the search, all of it done at once."""
+    while True:
+        try:
+            job = next(search)
+        except StopIteration as end:
+            found: T = end.value
+            return found
+        if job is not None:
+            job()
+
+
+def _patiently(call: Callable[[], T]) -> Search[T]:
+    """What the call returns, once what takes long has been found out."""
+    yield None
+    while True:
+        try:
+            return call()
+        except TakesLong as long:
+            yield long.job
 
 
 def _tolerates(asked: AskedDevices, candidate: Candidate) -> bool:

@@ -7,7 +7,7 @@ resource itself, from a device plugin, nothing is claimed.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from fairlead.api.devices import (
     EXTENDED_RESOURCE_CLAIM,
@@ -32,15 +32,52 @@ def claim_for(
 ) -> ResourceClaim | None:
     """What has to be claimed for a pod with that uid on the node; None if nothing has."""
     requests = []
-    for amount in amounts:
-        found = class_of(amount.resource)
-        if found is not None and not parse(node.status.allocatable.get(amount.resource, "0")):
-            asked = AskedDevices(device_class_name=found, allocation_mode="ExactCount", count=amount.count)
-            requests.append(DeviceRequest(name=amount.request, exactly=asked))
+    for resource in sorted({amount.resource for amount in amounts}):
+        found = class_of(resource)
+        if found is not None and not parse(node.status.allocatable.get(resource, "0")):
+            for name, count in _shared(resource, amounts).counts.items():
+                asked = AskedDevices(device_class_name=found, allocation_mode="ExactCount", count=count)
+                requests.append(DeviceRequest(name=name, exactly=asked))
     if not requests:
         return None
+    requests.sort(key=lambda request: request.name)
     meta = ObjectMeta(name=_IN_MEMORY, uid=f"{_IN_MEMORY} of {pod}")
     return ResourceClaim(metadata=meta, spec=ClaimSpec(devices=ClaimedDevices(requests=tuple(requests))))
+
+
+class _Shared(NamedTuple):
+    """How the containers of a pod share the devices that stand for a resource."""
+
+    #: By request, how many.
+    counts: dict[str, int]
+    #: By container, one after the other, a request of which it has devices.
+    users: list[tuple[str, str]]
+
+
+def _shared(resource: str, amounts: Sequence[DeviceAmount]) -> _Shared:
+    """An init container that is over before others begin uses theirs; of what such ones need beyond that, the largest
+    amount is claimed, once for all of them.
+    """
+    wanted = [amount for amount in amounts if amount.resource == resource]
+    lasting = [amount for amount in wanted if not amount.is_passing]
+    users = [(amount.container, amount.request) for amount in lasting]
+    largest, most = "", 0
+    beyond: list[int] = []
+    for amount in (amount for amount in wanted if amount.is_passing):
+        lacking = amount.count
+        for later in lasting:
+            if later.place >= amount.place and lacking > 0:
+                users.append((amount.container, later.request))
+                lacking -= later.count
+        if lacking > 0:
+            beyond.append(len(users))
+            users.append((amount.container, ""))
+            if lacking > most:
+                largest, most = amount.request, lacking
+    for index in beyond:
+        users[index] = users[index][0], largest
+    counts = {amount.request: amount.count for amount in lasting}
+    return _Shared(counts | {largest: most} if largest else counts, users)
 
 
 def is_in_memory(claim: ResourceClaim) -> bool:
@@ -92,8 +129,8 @@ def status_of(claim: ResourceClaim, amounts: Sequence[DeviceAmount]) -> Obj:
     """`extendedResourceClaimStatus` of the pod: which request is for which resource of which container."""
     made = {request.name for request in claim.spec.devices.requests or ()}
     mappings = [
-        {"containerName": amount.container, "resourceName": amount.resource, "requestName": amount.request}
-        for amount in amounts
-        if amount.request in made
+        {"containerName": container, "resourceName": resource, "requestName": request}
+        for resource in sorted({amount.resource for amount in amounts if amount.request in made})
+        for container, request in _shared(resource, amounts).users
     ]
     return {"resourceClaimName": claim.metadata.name, "requestMappings": mappings}

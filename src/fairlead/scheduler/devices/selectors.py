@@ -5,14 +5,15 @@ Source: dynamic-resource-allocation/cel/compile.go (`DeviceMatches`, 1.36).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from fairlead.api.devices import Device, value_of
 from fairlead.api.quantity import parse
 from fairlead.caches import LruCache
 from fairlead.cel.environment import Program, WrongTypeError
-from fairlead.cel.errors import CelError, CompileError
+from fairlead.cel.errors import CelError, CompileError, TooCostlyError
 from fairlead.cel.functions.formats import semver
 from fairlead.cel.functions.quantities import CelQuantity
 from fairlead.cel.scope import Meter
@@ -24,8 +25,19 @@ from fairlead.scheduler.devices.pools import Offered
 _REMEMBERED: Final = 64
 
 
+#: What a turn of the event loop can do of one evaluation, in units of CEL.
+_QUICK: Final = 100_000
+
+
 class SelectorError(Exception):
     """An expression cannot be asked of a device; says why."""
+
+
+class TakesLong(Exception):
+    """An expression that takes long must be asked of a device; once `job` has been called, its answer is known."""
+
+    def __init__(self, job: Callable[[], None]) -> None:
+        self.job = job
 
 
 class _Domains(dict[str, Any]):
@@ -42,34 +54,18 @@ class Selectors:
         self._programs: LruCache[str, Program] = LruCache(_REMEMBERED)
 
     def match(self, expression: str, offered: Offered, index: int, effort: Effort) -> bool:
-        """Whether that device of the slice is meant. Raises SelectorError, and what `effort` raises."""
-        answers = offered.matches.get(expression)
-        if answers is None:
-            if len(offered.matches) >= _REMEMBERED:
-                offered.matches.clear()
-            answers = offered.matches[expression] = {}
+        """Whether that device of the slice is meant. Raises SelectorError, TakesLong, and what `effort` raises."""
         effort.look_at()
-        answer = answers.get(index)
+        answer = _answers(expression, offered).get(index)
         if answer is None:
-            answer = answers[index] = self._asked(expression, offered, index, effort)
+            program = self._program(expression)
+            effort.check()
+            answer = _asked(program, offered, index, effort, _QUICK)
+            if answer is None:
+                raise TakesLong(partial(_ask_fully, program, expression, offered, index, effort))
+            _answers(expression, offered)[index] = answer
         if isinstance(answer, CelError):
             raise SelectorError(f"CEL runtime error: {answer}")
-        return answer
-
-    def _asked(self, expression: str, offered: Offered, index: int, effort: Effort) -> bool | CelError:
-        program = self._program(expression)
-        effort.check()
-        device = offered.devices[index]
-        meter = Meter(COST_MAX)
-        try:
-            variables = {"device": _variables(device, offered.slice.spec.driver)}
-            answer = program.metered(variables, meter)
-        except CelError as error:
-            return error
-        finally:
-            effort.spend(COST_MAX - meter.left)
-        if not isinstance(answer, bool):
-            return CelError("CEL result could not be converted to bool")
         return answer
 
     def _program(self, expression: str) -> Program:
@@ -81,6 +77,39 @@ class Selectors:
                 raise SelectorError(f"CEL compile error: compilation failed: {error}") from None
             self._programs.put(expression, program)
         return program
+
+
+def _answers(expression: str, offered: Offered) -> dict[int, bool | CelError]:
+    """What is known of an expression and the devices of the slice, by their places."""
+    answers = offered.matches.get(expression)
+    if answers is None:
+        if len(offered.matches) >= _REMEMBERED:
+            offered.matches.clear()
+        answers = offered.matches[expression] = {}
+    return answers
+
+
+def _ask_fully(program: Program, expression: str, offered: Offered, index: int, effort: Effort) -> None:
+    answer = _asked(program, offered, index, effort, COST_MAX)
+    _answers(expression, offered)[index] = CelError(str(Meter.exceeded())) if answer is None else answer
+
+
+def _asked(program: Program, offered: Offered, index: int, effort: Effort, most: int) -> bool | CelError | None:
+    """None if that takes more than `most`."""
+    device = offered.devices[index]
+    meter = Meter(most)
+    try:
+        variables = {"device": _variables(device, offered.slice.spec.driver)}
+        answer = program.metered(variables, meter)
+    except TooCostlyError:
+        return None
+    except CelError as error:
+        return error
+    finally:
+        effort.spend(most - meter.left)
+    if not isinstance(answer, bool):
+        return CelError("CEL result could not be converted to bool")
+    return answer
 
 
 def _variables(device: Device, driver: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 
 from fairlead.api.disks import Disk, DiskName
-from fairlead.scheduler.requirements import PodClaim
+from fairlead.scheduler.requirements import VolumeClaim
 
 
 class VolumeUses:
@@ -19,7 +19,7 @@ class VolumeUses:
         #: Disk → row → how many share it there, and how many do not.
         self._of_disk: dict[DiskName, dict[int, tuple[int, int]]] = {}
 
-    def count(self, row: int, claims: Iterable[PodClaim], disks: Iterable[Disk], sign: int) -> None:
+    def count(self, row: int, claims: Iterable[VolumeClaim], disks: Iterable[Disk], sign: int) -> None:
         """A pod came (1) or went (-1)."""
         for claim in claims:
             _add(self._claims_on.setdefault(row, Counter()), claim.key, sign)

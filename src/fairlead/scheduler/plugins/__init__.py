@@ -72,6 +72,7 @@ DEFAULT_ORDER: Final[Mapping[str, int]] = {
     "NodeAffinity": 2,
     "PodTopologySpread": 2,
     "InterPodAffinity": 2,
+    "DynamicResources": 2,
 }
 
 

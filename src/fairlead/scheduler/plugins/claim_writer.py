@@ -17,6 +17,7 @@ from fairlead.api.builtin import PODS, RESOURCE_CLAIMS
 from fairlead.api.devices import FINALIZER, AllocatedDevice, ResourceClaim
 from fairlead.api.errors import ApiError, Conflict, InternalError, ServerTimeout, ServiceUnavailable, TooManyRequests
 from fairlead.api.event_types import NORMAL
+from fairlead.api.guards import guarded
 from fairlead.api.meta import Condition
 from fairlead.api.objects import Obj
 from fairlead.api.references import reference
@@ -25,7 +26,6 @@ from fairlead.api.verbs import PatchType
 from fairlead.runtime import clock
 from fairlead.scheduler import writes
 from fairlead.scheduler.devices.extended import is_in_memory, status_of, to_be_made
-from fairlead.scheduler.devices.results import allocation_of
 from fairlead.scheduler.framework import Handle, PluginError
 from fairlead.scheduler.requirements import device_amounts_of, device_claims_of
 
@@ -55,18 +55,25 @@ class ClaimWriter:
 
     async def write(self) -> None:
         """Return once all claims are allocated, and reserved for the pod. Raises PluginError or ApiError."""
+        await self._write_all()
+        for key in self._all_keys:
+            await self._claims.until_told(self._known(key), self._pod.metadata.uid)
+            if self._claims.is_too_late(self._known(key)):
+                raise PluginError(f"devices of claim {key} got allocated elsewhere in the meantime")
+
+    async def _write_all(self) -> None:
         await self._write_extended()
         for key in self._keys:
-            claim = self._known(key)
-            if not claim.is_reserved_for(self._pod.metadata.uid):
-                await self._reserve(claim)
+            async with self._claims.lock(key):
+                claim = self._known(key)
+                if not claim.is_reserved_for(self._pod.metadata.uid):
+                    await self._reserve(claim)
 
     async def _write_extended(self) -> None:
         """Make the claim that stands for extended resources of the pod, if it needs one; there is one at most."""
         pod = self._pod.metadata.uid
-        reservation = self._claims.reservation(pod)
-        reserved = reservation.claims.values() if reservation is not None else ()
-        wanted = next((claim for claim, _ in reserved if is_in_memory(claim)), None)
+        reserved = (pending.claim for pending in self._claims.reserved_for(pod).values())
+        wanted = next((claim for claim in reserved if is_in_memory(claim)), None)
         if wanted is None:
             return
         if (left := self._claims.extended_of(pod)) is not None:
@@ -89,7 +96,7 @@ class ClaimWriter:
         uid, pod = reserved_as or claim.metadata.uid, self._pod.metadata.uid
         for left in reversed(range(_TRIES)):
             try:
-                written = await self._written(claim, uid)
+                written = await self._attempt(claim, uid)
             except Conflict:
                 if not left:
                     raise
@@ -101,21 +108,21 @@ class ClaimWriter:
                 self._claims.written(pod, uid, written)
                 return
 
-    async def _written(self, claim: ResourceClaim, uid: str) -> ResourceClaim:
+    async def _attempt(self, claim: ResourceClaim, uid: str) -> ResourceClaim:
         """The claim with what is reserved for that uid, if it has nothing yet, and with one consumer more."""
         meta = claim.metadata
         if meta.is_terminating:
             raise PluginError(f"claim {meta.key} got deleted in the meantime")
-        reservation = self._claims.reservation(self._pod.metadata.uid)
-        reserved = reservation.claims.get(uid) if reservation is not None else None
+        reserved = self._claims.reserved_for(self._pod.metadata.uid).get(uid)
         status: Obj = {}
-        if reserved is not None:
+        if reserved is not None and not reserved.is_what(claim):
             if claim.status.allocation is not None:
                 raise PluginError(f"claim {meta.key} got allocated elsewhere in the meantime")
+            if self._claims.is_contested(reserved.allocation):
+                raise PluginError(f"devices of claim {meta.key} got allocated elsewhere in the meantime")
             if FINALIZER not in meta.finalizers:
                 claim = await self._patch(claim, {"metadata": {"finalizers": [*meta.finalizers, FINALIZER]}})
-            since = {"allocationTimestamp": clock.timestamp()}
-            status["allocation"] = allocation_of(claim, reserved[1], self._node) | since
+            status["allocation"] = reserved.written | {"allocationTimestamp": clock.timestamp()}
         pod = self._pod.metadata
         consumers = msgspec.to_builtins(claim.consumers)
         status["reservedFor"] = [*consumers, {"resource": PODS.plural, "name": pod.name, "uid": pod.uid}]
@@ -124,10 +131,9 @@ class ClaimWriter:
     async def _patch(self, claim: ResourceClaim, patch: Obj, subresource: str = "") -> ResourceClaim:
         """Change exactly the version that is known."""
         meta = claim.metadata
-        known = {"uid": meta.uid, "resourceVersion": meta.resource_version}
-        guarded = patch | {"metadata": patch.get("metadata", {}) | known}
+        patch = guarded(patch, meta, unchanged=True)
         done = await self._api.patch(
-            RESOURCE_CLAIMS, meta.name, meta.namespace, guarded, PatchType.MERGE, subresource=subresource
+            RESOURCE_CLAIMS, meta.name, meta.namespace, patch, PatchType.MERGE, subresource=subresource
         )
         return done.view(ResourceClaim)
 
@@ -142,24 +148,25 @@ class ClaimWriter:
             claim = self._claims.get(key)
             if claim is None or claim.status.allocation is None or not claim.is_reserved_for(uid):
                 continue
-            leave = {
-                "metadata": {"uid": claim.metadata.uid},
-                "status": {"reservedFor": [{"$patch": "delete", "uid": uid}]},
-            }
             meta = claim.metadata
+            if self._claims.is_too_late(claim) and len(claim.consumers) == 1:
+                with suppress(ApiError, OSError):
+                    await writes.give_up(self._api, claim)
+                continue
+            leave = guarded({"status": {"reservedFor": [{"$patch": "delete", "uid": uid}]}}, meta)
             try:
                 done = await self._api.patch(
                     RESOURCE_CLAIMS, meta.name, meta.namespace, leave, PatchType.STRATEGIC, subresource="status"
                 )
             except (ApiError, OSError):
-                continue
-            self._claims.answered(done.view(ResourceClaim))
+                await self._learn(claim)  # it may be done all the same: the next try must not rest on what was before
+            else:
+                self._claims.answered(done.view(ResourceClaim))
 
     async def _learn_what_was_written(self) -> None:
         """Where the answer to a write was lost, its devices may be taken: they stay reserved until that is known."""
-        reservation = self._claims.reservation(self._pod.metadata.uid)
-        for claim, _ in list(reservation.claims.values()) if reservation is not None else ():
-            asked = self._made if is_in_memory(claim) else claim
+        for pending in list(self._claims.reserved_for(self._pod.metadata.uid).values()):
+            asked = self._made if is_in_memory(pending.claim) else pending.claim
             if asked is not None:
                 await self._learn(asked)
 

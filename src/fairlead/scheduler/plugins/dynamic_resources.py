@@ -7,25 +7,28 @@ Source: pkg/scheduler/framework/plugins/dynamicresources (1.36).
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Self
 
-import msgspec
 import numpy as np
 
-from fairlead.api.devices import AskedDevices, DeviceClass, ResourceClaim
+from fairlead.api.devices import AskedDevices, ClaimSpec, DeviceClass, ResourceClaim
+from fairlead.api.objects import Obj
 from fairlead.api.scheduling import Node, Pod
+from fairlead.api.strict import check
 from fairlead.caches import LruCache
 from fairlead.golang.durations import parse_seconds
 from fairlead.scheduler.arguments import Arguments
-from fairlead.scheduler.columns import Mask, Rows
-from fairlead.scheduler.devices.allocator import AllocationError, Allocator, ClaimDevices, NodeError
-from fairlead.scheduler.devices.effort import Effort, TooMuchEffort
+from fairlead.scheduler.columns import Ints, Mask, Rows
+from fairlead.scheduler.devices.allocator import AllocationError
+from fairlead.scheduler.devices.effort import Effort
 from fairlead.scheduler.devices.extended import claim_for
-from fairlead.scheduler.devices.pools import Pool, selects
+from fairlead.scheduler.devices.node_answers import TOO_LONG, NodeAnswers
+from fairlead.scheduler.devices.pools import selects
+from fairlead.scheduler.devices.results import allocation_of
 from fairlead.scheduler.devices.selectors import Selectors
-from fairlead.scheduler.facts.device_offers import Stamp
 from fairlead.scheduler.framework import (
     CannotDecide,
     ClusterEvent,
@@ -35,6 +38,7 @@ from fairlead.scheduler.framework import (
     Plugin,
     Refusals,
     Refused,
+    normalise_to_best,
 )
 from fairlead.scheduler.plugins.claim_writer import ClaimWriter, binding_state, is_overdue
 from fairlead.scheduler.requirements import DeviceClaim, PodRequirements, device_amounts_of, device_claims_of
@@ -53,9 +57,6 @@ STILL_NOT: Final = "still not schedulable"
 NOT_FOUND: Final = "not found"
 
 ELSEWHERE: Final = "resourceclaim not available on the node"
-NO_DEVICES: Final = "cannot allocate all claims"
-TOO_LONG: Final = "timed out trying to allocate devices"
-
 #: Different wishes of which is kept what nodes have for them.
 _REMEMBERED: Final = 64
 
@@ -65,28 +66,11 @@ class DynamicResourcesArguments(Arguments):
     binding_timeout: str = "600s"
 
 
-class _Answer(msgspec.Struct, frozen=True):
-    """What a node has for the claims of a pod, as of then."""
-
-    stamp: Stamp
-    labels: Mapping[str, str]
-    devices: list[ClaimDevices] | None
-    reason: str
-
-
-class _Answers(msgspec.Struct):
-    """To claims that ask for the same."""
-
-    of_node: dict[str, _Answer] = {}
-    #: Of nodes that have no devices of their own and see the same pools, as of that version of what all may reach.
-    version: int = 0
-    alike: dict[tuple[Pool, ...], tuple[list[ClaimDevices] | None, str]] = {}
-
-
 class DynamicResources(Plugin):
     name = "DynamicResources"
     arguments = DynamicResourcesArguments
     repeats_post_filter = True
+    normalises = True
     events = (
         EventKind.NODE_ADDED
         | EventKind.NODE_LABELS
@@ -99,15 +83,22 @@ class DynamicResources(Plugin):
 
     @classmethod
     def configured(cls, args: DynamicResourcesArguments) -> Self:
-        return cls(parse_seconds(args.binding_timeout))
+        binding, filtering = parse_seconds(args.binding_timeout), parse_seconds(args.filter_timeout)
+        check(filtering >= 0, "filterTimeout", args.filter_timeout, "must be zero or positive")
+        check(binding >= 1, "bindingTimeout", args.binding_timeout, "must be at least 1 second")
+        return cls(binding, filtering)
 
-    def __init__(self, binding_timeout: float = 600.0) -> None:
-        """`binding_timeout`: seconds that devices may take to be prepared for the node."""
-        self._binding_timeout = binding_timeout
+    def __init__(self, binding_timeout: float = 600.0, filter_timeout: float = 10.0) -> None:
+        """`binding_timeout`: seconds that devices may take to be prepared for the node; `filter_timeout`: that they are
+        looked for on one node at most, or 0.
+        """
+        self._binding_timeout, self._filter_timeout = binding_timeout, filter_timeout or math.inf
         self._selectors = Selectors()
         #: By what the claims ask for.
-        self._answers: LruCache[tuple[bytes, ...], _Answers] = LruCache(_REMEMBERED)
-        self._unfinished: list[tuple[dict[str, _Answer], str]] = []
+        self._answers: LruCache[tuple[bytes, ...], NodeAnswers] = LruCache(_REMEMBERED)
+        #: Those that the decision at hand rests on; and what is left for it, if it was begun in turns.
+        self._asked: list[NodeAnswers] = []
+        self._begun: tuple[PodRequirements, Effort] | None = None
 
     # --- before nodes are looked at -----------------------------------------------------------------------------------
 
@@ -142,112 +133,112 @@ class DynamicResources(Plugin):
             return np.ones(len(rows), dtype=np.bool_)
         if self.pre_filter(requirements, snapshot) is not None:
             return np.zeros(len(rows), dtype=np.bool_)
-        return np.array([not reason for reason in self._reasons(requirements, snapshot, rows)], dtype=np.bool_)
+        mask, effort = np.ones(len(rows), dtype=np.bool_), self._effort(requirements)
+        for wanted, places in _wanted(requirements, snapshot, rows):
+            mask[places] = self._found(wanted, snapshot, rows[places], effort).fits(rows[places])
+        for claim in _claims(requirements, snapshot):
+            if claim.status.allocation is not None:
+                mask &= self._reached(claim, snapshot, rows)
+        return mask
 
     def refusals(self, requirements: PodRequirements, snapshot: Snapshot, rows: Rows) -> Refusals:
         """Evicting pods brings no devices: claims keep them until their pods are gone for good."""
         reasons = Counter(self._reasons(requirements, snapshot, rows))
         return Refusals(reasons, np.ones(len(rows), dtype=np.bool_))
 
+    async def look_in_turns(self, requirements: PodRequirements, snapshot: Snapshot) -> None:
+        if not _claims_any(requirements, snapshot) or self.pre_filter(requirements, snapshot) is not None:
+            return
+        self._decision_over()
+        effort = Effort()
+        self._begun = requirements, effort
+        try:
+            rows = snapshot.rows()
+            for wanted, places in _wanted(requirements, snapshot, rows):
+                answers = self._answers_to(wanted, snapshot)
+                await answers.find_in_turns(wanted, snapshot, rows[places], effort, self._filter_timeout)
+        except AllocationError:
+            pass  # it will be found again
+
     def _reasons(self, requirements: PodRequirements, snapshot: Snapshot, rows: Rows) -> list[str]:
         """Row by row why it will not do; empty if it will."""
-        effort = Effort()
-        having = [claim for claim in _claims(requirements, snapshot) if claim.status.allocation is not None]
-        unready = any(self._is_lost(claim) for claim in having)
-        found = []
-        for row in rows.tolist():
-            node = snapshot.nodes[row]
-            if node is None:
-                reason = NO_DEVICES
-            elif wanted := _wanted(requirements, snapshot, node):
-                reason = self._answer(wanted, snapshot, node, effort).reason
-            else:
-                reason = ""
-            if not reason and node and (unready or not all(_is_reached(claim, node) for claim in having)):
-                reason = ELSEWHERE
-            found.append(reason)
-        return found
+        effort, reasons = self._effort(requirements), [""] * len(rows)
+        for wanted, places in _wanted(requirements, snapshot, rows):
+            answers = self._found(wanted, snapshot, rows[places], effort)
+            for place, row in zip(places.tolist(), rows[places].tolist(), strict=True):
+                reasons[place] = answers.of(row).reason
+        for claim in _claims(requirements, snapshot):
+            if claim.status.allocation is not None:
+                reached = self._reached(claim, snapshot, rows).tolist()
+                reasons = [
+                    reason or ("" if is_so else ELSEWHERE) for reason, is_so in zip(reasons, reached, strict=True)
+                ]
+        return reasons
 
-    def _is_lost(self, claim: ResourceClaim) -> bool:
-        """Whether its devices were not prepared, and will not be."""
+    def _reached(self, claim: ResourceClaim, snapshot: Snapshot, rows: Rows) -> Mask:
+        """Which of the nodes reach what the claim has, if that can be used at all."""
+        if self._is_lost(claim, snapshot):
+            return np.zeros(len(rows), dtype=np.bool_)
+        nodes = (snapshot.nodes[row] for row in rows.tolist())
+        return np.array([node is None or _is_reached(claim, node) for node in nodes], dtype=np.bool_)
+
+    def scores(self, requirements: PodRequirements) -> bool:
+        return bool(requirements.device_claims)
+
+    def score(self, requirements: PodRequirements, snapshot: Snapshot, rows: Rows) -> Ints:
+        """Where claims get the better of their alternatives (KEP-4816)."""
+        scores = np.zeros(len(rows), dtype=np.int64)
+        if self.pre_filter(requirements, snapshot) is None:
+            for wanted, places in _wanted(requirements, snapshot, rows):
+                answers = self._found(wanted, snapshot, rows[places], self._effort(requirements))
+                scores[places] = answers.preferences(rows[places])
+        return scores
+
+    def normalise(self, scores: Ints) -> Ints:
+        return normalise_to_best(scores)
+
+    def _is_lost(self, claim: ResourceClaim, snapshot: Snapshot) -> bool:
+        """Whether its devices were not prepared, and will not be; or are somebody else's."""
         state = binding_state(claim)
-        return bool(state.failure) or (not state.is_ready and is_overdue(claim, self._binding_timeout))
+        is_unready = bool(state.failure) or (not state.is_ready and is_overdue(claim, self._binding_timeout))
+        return is_unready or snapshot.device_claims.is_too_late(claim)
 
     # --- devices ------------------------------------------------------------------------------------------------------
 
-    def _answer(self, claims: Sequence[ResourceClaim], snapshot: Snapshot, node: Node, effort: Effort) -> _Answer:
-        """What the node has for these claims, or others that ask for the same."""
+    def _answers_to(self, claims: Sequence[ResourceClaim], snapshot: Snapshot) -> NodeAnswers:
+        """What nodes have for these claims, or others that ask for the same."""
         key = tuple(snapshot.device_claims.wanted(claim) for claim in claims)
-        if (known_answers := self._answers.get(key)) is None:
-            known_answers = _Answers()
-            self._answers.put(key, known_answers)
-        answers = known_answers.of_node
-        offers, name, labels = snapshot.device_offers, node.metadata.name, node.metadata.labels
-        stamp, known = offers.stamp(name), answers.get(name)
-        if known is not None and known.stamp == stamp and (not offers.has_shared or known.labels == labels):
-            return known
-        if known_answers.version != stamp.common:
-            known_answers.version, known_answers.alike = stamp.common, {}
-        devices, reason = self._allocated(claims, snapshot, node, effort, known_answers.alike)
-        if len(answers) > 2 * len(snapshot.nodes):
-            for gone in [known for known in answers if snapshot.row_of(known) is None]:
-                del answers[gone]
-        answer = answers[name] = _Answer(stamp, labels, devices, reason)
-        if reason == TOO_LONG:
-            self._unfinished.append((answers, name))
-        return answer
+        if (answers := self._answers.get(key)) is None:
+            answers = NodeAnswers(self._selectors)
+            self._answers.put(key, answers)
+        self._asked.append(answers)
+        return answers
 
-    def _forget_unfinished(self) -> None:
-        """A decision is over: what took too long goes on with the next, by what was found out about devices."""
-        for answers, name in self._unfinished:
-            if (answer := answers.get(name)) is not None and answer.reason == TOO_LONG:
-                del answers[name]
-        self._unfinished.clear()
-
-    def _allocated(
-        self,
-        claims: Sequence[ResourceClaim],
-        snapshot: Snapshot,
-        node: Node,
-        effort: Effort,
-        alike: dict[tuple[Pool, ...], tuple[list[ClaimDevices] | None, str]],
-    ) -> tuple[list[ClaimDevices] | None, str]:
-        """Devices of the node for the claims, or why there are none; those of its equals, if these are known."""
+    def _found(self, claims: Sequence[ResourceClaim], snapshot: Snapshot, rows: Rows, effort: Effort) -> NodeAnswers:
+        answers = self._answers_to(claims, snapshot)
         try:
-            effort.check()
-            pools = snapshot.device_offers.pools_of(node, effort)
-        except TooMuchEffort:
-            return None, TOO_LONG
-        if snapshot.device_offers.has_own(node.metadata.name) or any(pool.is_per_device for pool in pools):
-            return self._searched(claims, snapshot, node, pools, effort)
-        view = tuple(pools)
-        if (found := alike.get(view)) is None:
-            found = self._searched(claims, snapshot, node, pools, effort)
-            if found[1] != TOO_LONG:
-                alike[view] = found
-        return found
-
-    def _searched(
-        self, claims: Sequence[ResourceClaim], snapshot: Snapshot, node: Node, pools: Sequence[Pool], effort: Effort
-    ) -> tuple[list[ClaimDevices] | None, str]:
-        offers = snapshot.device_offers
-        try:
-            allocator = Allocator(node, pools, snapshot.device_claims.taken, offers.classes, self._selectors, effort)
-            devices = allocator.allocate(claims)
-        except NodeError as error:
-            return None, str(error)
-        except TooMuchEffort:
-            return None, TOO_LONG
+            answers.find(claims, snapshot, rows, effort)
         except AllocationError as error:
             raise CannotDecide(f'running "{self.name}" filter plugin: {error}') from None
-        return devices, "" if devices is not None else NO_DEVICES
+        return answers
+
+    def _effort(self, requirements: PodRequirements) -> Effort:
+        """What is left for the decision about them."""
+        begun = self._begun
+        return begun[1] if begun is not None and begun[0] is requirements else Effort()
+
+    def _decision_over(self) -> None:
+        for answers in self._asked:
+            answers.decision_over()
+        self._asked.clear()
+        self._begun = None
 
     # --- the node is found, or none is --------------------------------------------------------------------------------
 
     def post_filter(self, pod: Pod, request: SchedulingRequest, found: Diagnosis, runtime: ProfileRuntime) -> NoRoom:
         """Devices that keep the pod from every node are given up, if nobody else has them."""
         snapshot = runtime.decider.snapshot
-        self._forget_unfinished()
+        self._decision_over()
         if found.outright:
             return NoRoom(NO_CLAIMS) if self.name in found.plugins else NoRoom(NOT_FOUND, is_final=True)
         if not _claims_any(request.requirements, snapshot):
@@ -256,7 +247,7 @@ class DynamicResources(Plugin):
         for claim in _claims(request.requirements, snapshot):
             if claim.status.allocation is None or not _is_alone(claim, pod):
                 continue
-            if self._is_lost(claim) or not all(_is_reached(claim, node) for node in nodes):
+            if self._is_lost(claim, snapshot) or not all(_is_reached(claim, node) for node in nodes):
                 return NoRoom(DEALLOCATED, gives_up=claim)
         if (left := snapshot.device_claims.extended_of(pod.metadata.uid)) is not None:
             return NoRoom(DELETED, gives_up=left)
@@ -266,25 +257,26 @@ class DynamicResources(Plugin):
         """The devices count as taken from now on (SignalClaimPendingAllocation)."""
         if not pod.spec.resource_claims and not device_amounts_of(pod):
             return
-        snapshot, row = handle.snapshot, handle.snapshot.row_of(node)
-        found = snapshot.nodes[row] if row is not None else None
+        snapshot = handle.snapshot
         placed = snapshot.placed(pod.metadata.key)
-        if found is None or placed is None:
+        if placed is None:
             return
-        wanted = _wanted(placed.requirements, snapshot, found, pod.metadata.uid)
-        if not wanted:
-            return
-        answer = self._answer(wanted, snapshot, found, Effort())
-        self._forget_unfinished()
-        if answer.devices is None:
-            raise CannotDecide("claim allocation not found for node")
-        snapshot.device_claims.reserve(pod.metadata.uid, zip(wanted, answer.devices, strict=True))
+        uid, requirements = pod.metadata.uid, placed.requirements
+        allocated: list[tuple[ResourceClaim, Obj]] = []
+        rows = np.array([placed.row], dtype=np.intp)
+        for wanted, _ in _wanted(requirements, snapshot, rows, uid):
+            devices = self._found(wanted, snapshot, rows, Effort()).of(placed.row).devices
+            if devices is None:
+                raise CannotDecide("claim allocation not found for node")
+            allocated += [(each, allocation_of(each, given, node)) for each, given in zip(wanted, devices, strict=True)]
+        self._decision_over()
+        snapshot.device_claims.reserve(uid, allocated, [claim.key for claim in requirements.device_claims])
 
     def unreserve(self, pod: Pod, node: str, handle: Handle) -> None:
         handle.snapshot.device_claims.release(pod.metadata.uid)
 
     def pre_binds(self, pod: Pod, node: str, handle: Handle) -> bool:
-        return bool(device_claims_of(pod)) or handle.snapshot.device_claims.reservation(pod.metadata.uid) is not None
+        return bool(device_claims_of(pod)) or bool(handle.snapshot.device_claims.reserved_for(pod.metadata.uid))
 
     async def pre_bind(self, pod: Pod, node: str, handle: Handle) -> None:
         """Return once the pod's claims have their devices, for this pod, and these are ready."""
@@ -326,9 +318,9 @@ def _missing(named: Sequence[DeviceClaim], snapshot: Snapshot) -> Refused | None
 
 
 def _claims(requirements: PodRequirements, snapshot: Snapshot) -> list[ResourceClaim]:
-    """Those that are there, each once."""
-    keys = dict.fromkeys(named.key for named in requirements.device_claims)
-    return [claim for key in keys if (claim := snapshot.device_claims.get(key)) is not None]
+    """Those that are there, each once, as they are to the pod."""
+    pods = {named.key: named.pod_uid for named in requirements.device_claims}
+    return [claim for key, pod in pods.items() if (claim := snapshot.device_claims.seen_by(pod, key)) is not None]
 
 
 def _claims_any(requirements: PodRequirements, snapshot: Snapshot) -> bool:
@@ -336,13 +328,27 @@ def _claims_any(requirements: PodRequirements, snapshot: Snapshot) -> bool:
     return bool(requirements.device_claims) or snapshot.device_offers.replaces(requirements.device_amounts)
 
 
-def _wanted(requirements: PodRequirements, snapshot: Snapshot, node: Node, pod: str = "") -> list[ResourceClaim]:
-    """The claims that have no devices yet, on that node also the one for extended resources of the pod of that uid."""
-    wanted = [claim for claim in _claims(requirements, snapshot) if claim.status.allocation is None]
-    if requirements.device_amounts:
-        extended = claim_for(requirements.device_amounts, node, snapshot.device_offers.class_of, pod)
-        wanted += () if extended is None else (extended,)
-    return wanted
+def _wanted(
+    requirements: PodRequirements, snapshot: Snapshot, rows: Rows, pod: str = ""
+) -> Iterator[tuple[list[ResourceClaim], Rows]]:
+    """The claims that have no devices yet, and the places of the rows of nodes that are to have some for them; where a
+    node has not the extended resources that the pod of that uid requests, also the claim for these.
+    """
+    claims = [claim for claim in _claims(requirements, snapshot) if claim.status.allocation is None]
+    if not requirements.device_amounts:
+        if claims:
+            yield claims, np.arange(len(rows))
+        return
+    found: dict[ClaimSpec | None, tuple[list[ResourceClaim], list[int]]] = {}
+    for place, row in enumerate(rows.tolist()):
+        node = snapshot.nodes[row]
+        if node is not None:
+            extended = claim_for(requirements.device_amounts, node, snapshot.device_offers.class_of, pod)
+            wanted = claims if extended is None else [*claims, extended]
+            found.setdefault(None if extended is None else extended.spec, (wanted, []))[1].append(place)
+    for wanted, places in found.values():
+        if wanted:
+            yield wanted, np.array(places, dtype=np.intp)
 
 
 def _unknown_class(claim: ResourceClaim, classes: Mapping[str, DeviceClass]) -> Refused | None:

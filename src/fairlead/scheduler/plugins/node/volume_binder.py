@@ -18,6 +18,7 @@ import numpy as np
 from fairlead.api.binding import SELECTED_NODE, keeping
 from fairlead.api.builtin import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from fairlead.api.claims import PersistentVolume, PersistentVolumeClaim
+from fairlead.api.guards import guarded
 from fairlead.api.meta import Object
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
@@ -72,9 +73,7 @@ class VolumeBinder:
     async def _patch(self, resource: Resource, target: Object, patch: Obj) -> int:
         """Change exactly the version that was decided on; returns the new version."""
         meta = target.metadata
-        known = {"uid": meta.uid, "resourceVersion": meta.resource_version}
-        guarded = patch | {"metadata": patch.get("metadata", {}) | known}
-        done = await self._api.patch(resource, meta.name, meta.namespace, guarded)
+        done = await self._api.patch(resource, meta.name, meta.namespace, guarded(patch, meta, unchanged=True))
         return _version(done.view(Object))
 
     # --- waiting ----------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from fairlead.scheduler.facts.volumes import Volumes
 from fairlead.scheduler.framework import ClusterEvent, EventKind, Handle, Narrowed, Plugin, Refusals, Refused
 from fairlead.scheduler.plugins.node.volume_binder import VolumeBinder
 from fairlead.scheduler.plugins.node.volume_choice import choose, plan_for, reached_from
-from fairlead.scheduler.requirements import PodClaim, PodRequirements, claims_of
+from fairlead.scheduler.requirements import PodRequirements, VolumeClaim, claims_of
 from fairlead.scheduler.scheduling_request import SchedulingRequest
 from fairlead.scheduler.snapshot import Snapshot
 
@@ -149,7 +149,7 @@ def _bound(requirements: PodRequirements, snapshot: Snapshot) -> list[Persistent
     ]
 
 
-def awaited(claims: Sequence[PodClaim], snapshot: Snapshot) -> list[PersistentVolumeClaim]:
+def awaited(claims: Sequence[VolumeClaim], snapshot: Snapshot) -> list[PersistentVolumeClaim]:
     """The claims whose volumes are chosen after the node, each once however many volumes of the pod name it."""
     unbound = (
         claim for claim in _claims(claims, snapshot) if not claim.is_bound and snapshot.volumes.is_awaited(claim)
@@ -157,7 +157,7 @@ def awaited(claims: Sequence[PodClaim], snapshot: Snapshot) -> list[PersistentVo
     return list({claim.metadata.key: claim for claim in unbound}.values())
 
 
-def _claims(claims: Sequence[PodClaim], snapshot: Snapshot) -> list[PersistentVolumeClaim]:
+def _claims(claims: Sequence[VolumeClaim], snapshot: Snapshot) -> list[PersistentVolumeClaim]:
     """Those that there are."""
     return [claim for pod_claim in claims if (claim := snapshot.volumes.claims.get(pod_claim.key)) is not None]
 
