@@ -55,7 +55,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes minutes begins first, so that no worker ends with it while the others have nothing left to do."""
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    items.sort(key=lambda item: not any(item.get_closest_marker(name) for name in ("slow", "waits")))
 
 
 def pytest_collection_finish() -> None:

@@ -73,6 +73,7 @@ def test_api_server_answers_like_kubernetes(file: Path, api_server: Path, kubect
     compare(found, cases([file], WITHOUT))
 
 
+@pytest.mark.waits
 def test_controllers_act_like_kubernetes(tmp_path: Path, kubectl_path: Path) -> None:
     """X-08 to X-10, S0-30 to S0-35, S3-103 to S3-107."""
     with fairlead_up(tmp_path / "data", *CONTROL_PLANE) as up:

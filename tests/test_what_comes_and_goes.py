@@ -125,6 +125,7 @@ async def _kept_by_rounds(rounds: int) -> list[Counter[str]]:
     return found
 
 
+@pytest.mark.slow
 def test_namespaces_nodes_and_kinds_that_are_gone_are_forgotten_by_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(expectations, "_MANY", 8)  # of each controller
     before, between, after = run_virtual(_kept_by_rounds(4))[1:]

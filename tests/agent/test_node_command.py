@@ -33,6 +33,7 @@ from fairlead.api.objects import Obj
 from fairlead.cli.main import main
 from fairlead.client.http import HttpApi
 from fairlead.client.kubeconfig import load, render
+from tests.agent.device_driver import short as short
 from tests.agent.machine import in_loop, own_cgroup, real_containers, root_file_system, write_configuration
 from tests.agent.network.nodes import eventually
 from tests.agent.oci_node import is_phase, manifest
@@ -70,12 +71,12 @@ class Ground:
 
 
 @pytest.fixture
-def ground(tmp_path: Path) -> Iterator[Ground]:
+def ground(short: Path) -> Iterator[Ground]:
     cgroups = Cgroups(hierarchies())
     with own_cgroup(cgroups) as cgroup:
-        found = Ground(tmp_path, cgroup)
+        found = Ground(short, cgroup)
         write_configuration(found.config, cgroup)
-        folder = root_file_system(tmp_path / "rootfs")
+        folder = root_file_system(short / "rootfs")
         loading = ["images", "load", "--root", str(found.root), "--name", IMAGE, "--cmd", "sh", str(folder)]
         result = CliRunner().invoke(main, loading)
         assert result.exit_code == 0, result.output
