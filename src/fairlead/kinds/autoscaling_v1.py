@@ -18,6 +18,7 @@ from fairlead.golang import json as gojson
 from fairlead.golang import times
 
 V1, V2 = "autoscaling/v1", "autoscaling/v2"
+_KIND: Final = "HorizontalPodAutoscaler"
 
 _METRICS, _BEHAVIOR, _CURRENT_METRICS, _CONDITIONS = (
     f"autoscaling.alpha.kubernetes.io/{name}" for name in ("metrics", "behavior", "current-metrics", "conditions")
@@ -362,7 +363,7 @@ def to_v1(v2: Obj) -> Obj:
     annotations |= {name: gojson.printed(value) for name, value in carried.items() if value}
     status.setdefault("currentReplicas", 0)
     _set_annotations(meta, annotations)
-    return {"kind": v2["kind"], "apiVersion": V1, "metadata": meta, "spec": spec, "status": status}
+    return {"kind": _KIND, "apiVersion": V1, "metadata": meta, "spec": spec, "status": status}
 
 
 def _set_annotations(meta: Obj, annotations: dict[str, str]) -> None:

@@ -13,7 +13,7 @@ from fairlead.api import names
 from fairlead.api.fields import Errors
 from fairlead.api.flow_control import BY_NAMESPACE, BY_USER, EXEMPT, EXEMPT_NAME, LIMITED, QUEUE, REJECT
 from fairlead.api.objects import Obj, metadata
-from fairlead.kinds.flow_defaults import mandatory_spec
+from fairlead.kinds.flow_defaults import flow_schemas, mandatory_specs, priority_levels
 from fairlead.kinds.rules import check
 from fairlead.kinds.strategy import NOT_OF_STATUS, Strategy
 
@@ -33,11 +33,13 @@ class _FlowControlStrategy(Strategy):
     has_status = True
     kept_by_status = NOT_OF_STATUS
     has_generation = True
+    #: By name, the specs that must be just so.
+    mandatory: Mapping[str, Obj]
 
     def validate(self, obj: Obj, errors: Errors) -> None:
         name = metadata(obj).get("name", "")
         self._validate_spec(name, obj["spec"], errors)
-        fixed = mandatory_spec(obj["kind"], name)
+        fixed = self.mandatory.get(name)
         if fixed is not None and obj["spec"] != fixed:
             errors.invalid("spec", obj["spec"], f"spec of '{name}' must equal the fixed value")
         _validate_conditions(obj, errors)
@@ -50,6 +52,8 @@ class _FlowControlStrategy(Strategy):
 
 
 class FlowSchemaStrategy(_FlowControlStrategy):
+    mandatory = mandatory_specs(flow_schemas())
+
     def default(self, obj: Obj) -> None:
         if not obj["spec"].get("matchingPrecedence"):
             obj["spec"]["matchingPrecedence"] = _DEFAULT_PRECEDENCE
@@ -70,6 +74,8 @@ class FlowSchemaStrategy(_FlowControlStrategy):
 
 
 class PriorityLevelStrategy(_FlowControlStrategy):
+    mandatory = mandatory_specs(priority_levels())
+
     def default(self, obj: Obj) -> None:
         spec = obj["spec"]
         if (exempt := spec.get("exempt")) is not None:

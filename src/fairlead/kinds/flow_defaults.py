@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from copy import deepcopy
 from typing import Final
 
@@ -34,13 +35,9 @@ def flow_schemas() -> list[Obj]:
     return deepcopy(_SCHEMAS)
 
 
-def mandatory_spec(kind: str, name: str) -> Obj | None:
-    """The spec that the object must have; None where it is free."""
-    if name not in MANDATORY:
-        return None
-    found = _LEVELS if kind == "PriorityLevelConfiguration" else _SCHEMAS
-    spec: Obj = next(obj["spec"] for obj in found if obj["metadata"]["name"] == name)
-    return spec
+def mandatory_specs(objects: Iterable[Obj]) -> dict[str, Obj]:
+    """By name, the specs that those of them must have that are mandatory."""
+    return {name: obj["spec"] for obj in objects if (name := obj["metadata"]["name"]) in MANDATORY}
 
 
 def _level(name: str, shares: int, lendable: int, queues: tuple[int, int] | None) -> Obj:

@@ -5,6 +5,7 @@ Sources: `SetDefaults_LimitRangeItem` and `ValidateLimitRange` of pkg/apis/core 
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from fairlead.api import names
@@ -128,8 +129,15 @@ def _validate_ratio(name: str, ratio: Quantity, amounts: dict[str, Quantity], pa
     if not low or high is None:
         return
     if all(amount.units < _MAX_MILLI for amount in (ratio, low, high)):
-        allowed, asked = high.milli / low.milli, ratio.milli / 1000
+        allowed, asked = _divided(high.milli, low.milli), ratio.milli / 1000
     else:
-        allowed, asked = high.units / low.units, float(ratio.units)
+        allowed, asked = _divided(high.units, low.units), float(ratio.units)
     if asked > allowed:
         errors.invalid(where, str(ratio), f"ratio {ratio} is greater than max/min = {allowed:f}")
+
+
+def _divided(amount: int, by: int) -> float:
+    """As floats in Go: of an enormous quantity the low bits are left, which may be 0."""
+    if by:
+        return amount / by
+    return math.copysign(math.inf, amount) if amount else math.nan

@@ -83,12 +83,12 @@ def validate_counts(status: Obj, fields: Iterable[str], bounded: Iterable[str], 
     validate_not_negative(status, fields, "status", errors)
     for field in bounded:
         if status.get(field, 0) > status.get("replicas", 0):
-            errors.invalid(f"status.{field}", status[field], _OVER_REPLICAS)
+            errors.invalid(f"status.{field}", status.get(field, 0), _OVER_REPLICAS)
 
 
 def validate_available_are_ready(status: Obj, text: str, errors: Errors) -> None:
     if status.get("availableReplicas", 0) > status.get("readyReplicas", 0):
-        errors.invalid("status.availableReplicas", status["availableReplicas"], text)
+        errors.invalid("status.availableReplicas", status.get("availableReplicas", 0), text)
 
 
 def workload_warnings(obj: Obj, old: Obj | None, template: Obj | None) -> list[str]:

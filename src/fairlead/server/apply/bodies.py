@@ -98,8 +98,8 @@ def check_config(config: Obj, kind: str, form: VersionForm) -> None:
 
 def called(config: Obj) -> str:
     """`NAMESPACE/NAME; GROUP/VERSION, Kind=KIND`, as a configuration says them."""
-    meta = _metadata(config)
-    return f"{meta.get('namespace') or ''}/{meta.get('name') or ''}; {_group_version_kind(config)}"
+    namespace, name = (_text(_metadata(config).get(field)) for field in ("namespace", "name"))
+    return f"{namespace}/{name}; {_group_version_kind(config)}"
 
 
 def unconvertible(config: Obj, why: str) -> Unknown:
@@ -129,12 +129,16 @@ def _metadata(obj: Obj) -> Obj:
     return meta if isinstance(meta, dict) else {}
 
 
+def _text(value: object) -> str:
+    """As Go reads it of what nobody has looked at yet."""
+    return value if isinstance(value, str) else ""
+
+
 def _group_version_kind(config: Obj) -> str:
-    version, kind = config.get("apiVersion"), config.get("kind")
-    version = version if isinstance(version, str) else ""
+    version, kind = _text(config.get("apiVersion")), _text(config.get("kind"))
     if version.count("/") > 1:
         return "/, Kind="
-    return _spelled(version, kind if isinstance(kind, str) else "")
+    return _spelled(version, kind)
 
 
 def _spelled(api_version: str, kind: str) -> str:

@@ -241,7 +241,8 @@ class CustomStrategy(Strategy):
 
     def of(self, obj: Obj) -> VersionSchema:
         """The version an object is in."""
-        return self.versions.get(obj.get("apiVersion", ""), self.stored)
+        version = obj.get("apiVersion")  # whatever a patch has made of it
+        return self.versions.get(version, self.stored) if isinstance(version, str) else self.stored
 
     def refresh(self, obj: Obj) -> Obj:
         schema = self.stored if self._converter is None else self.of(obj)

@@ -107,7 +107,7 @@ class WriteAttempt:
         request, endpoint, version = self.request, self.endpoint, self.request.version
         if request.patch is None or request.patch.type in _DOCUMENTS:
             check_kind(sent, body_type_of(version.resource, request.subresource))
-        if not request.tracks_fields:
+        if not request.tracks_fields and version.to_stored is None:  # what is converted is converted as a whole
             sent = endpoint.narrowed(sent)
         mark_reset(sent)
         unknown = endpoint.normalise(version, is_applied=request.is_apply)(sent)

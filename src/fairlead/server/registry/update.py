@@ -140,10 +140,10 @@ class UpdateRequest:
         attempt.old = old = present if present is not None else self._served.decoded(record.value)
         request, endpoint, version = self._request, self._endpoint, self._request.version
         shown = endpoint.edited(self._served, old)
-        if request.patch and request.patch.type in _MERGES and not request.tracks_fields:
-            shown = endpoint.narrowed(shown)
         if endpoint.is_whole and version.from_stored:
             shown = version.from_stored(shown)
+        elif request.patch and request.patch.type in _MERGES and not request.tracks_fields:
+            shown = endpoint.narrowed(shown)
         attempt.receive_desired(desired(shown))
         old_meta = metadata(old)
         metadata_rules.check_identity(attempt.meta, version.resource, old_meta["name"], old_meta.get("namespace", ""))
