@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.clients.conftest import Ways
+from tests.examples import each_time
 from tests.javascript import client_modules
 
 
@@ -17,7 +18,7 @@ def modules() -> Path:
     return client_modules()
 
 
-@pytest.mark.parametrize("way", ["admin", "certificate", "token"])
+@pytest.mark.parametrize("way", each_time(["token"], ["admin", "certificate", "token"]))
 def test_create_list_patch_apply_watch_delete(ways: Ways, modules: Path, kubectl_path: Path, way: str) -> None:
     script = modules / "client.mjs"
     script.write_text(Path(__file__).with_name("client.mjs").read_text())

@@ -132,6 +132,7 @@ def ball(custom: Any) -> Any:
     return custom.get_namespaced_custom_object(*TOYS, "ball")
 
 
+@pytest.mark.slow
 def test_an_operator_that_objects(ways: Ways, custom: Any, tmp_path: Path) -> None:
     hooks = client.AdmissionregistrationV1Api(custom.api_client)
     with operator(ways, tmp_path, admission=True):

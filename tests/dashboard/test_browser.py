@@ -272,6 +272,7 @@ def test_a_run_in_which_nothing_happened_says_so(tmp_path: Path) -> None:
     on_source(test, RecordedRun(Run(1, [replace(calm, pods=[], waits=[])])))
 
 
+@pytest.mark.slow
 def test_what_no_pod_shows_is_told_beside_the_nodes(tmp_path: Path) -> None:
     async def test(link: str) -> None:
         async with browser(tmp_path) as page:
@@ -283,6 +284,7 @@ def test_what_no_pod_shows_is_told_beside_the_nodes(tmp_path: Path) -> None:
     on_source(test, RecordedRun(troubled_run(_HOSTILE)))
 
 
+@pytest.mark.slow
 def test_the_longest_names_fit_beside_the_nodes(tmp_path: Path) -> None:
     longest = ".".join(["n" * 60] * 4)
 
@@ -309,6 +311,7 @@ def test_what_nobody_had_measured_yet_is_no_zero(tmp_path: Path) -> None:
     in_browser(test, tmp_path)
 
 
+@pytest.mark.slow
 def test_by_keyboard_one_comes_back_to_where_one_was(tmp_path: Path) -> None:
     async def test(page: Page, shown: Shown) -> None:
         for number in range(30):

@@ -52,6 +52,7 @@ def test_a_named_cluster_runs_in_the_background_until_it_is_told_to_stop(shell: 
     assert "was not running" in shell.output("fairlead down --name dev")
 
 
+@pytest.mark.slow
 def test_named_clusters_run_side_by_side_without_being_told_their_ports(shell: Terminal) -> None:
     for name in ("one", "two"):
         shell.output(f"fairlead up --name {name} --detach --nodes 0")
@@ -79,6 +80,7 @@ def test_what_the_greeting_tells_to_type_is_typed_in_a_folder_with_a_space(shell
     assert "my cluster stopped." in shell.output(stop)
 
 
+@pytest.mark.slow
 def test_a_deleted_cluster_leaves_nothing_but_what_others_put_beside_it(shell: Terminal) -> None:
     shared = shell.home / "config"
     other = {"name": "other", "context": {"cluster": "other", "user": "other"}}

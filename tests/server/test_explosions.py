@@ -19,6 +19,8 @@ from tests.server.http_world import (
     uncomplaining,
 )
 
+pytestmark = pytest.mark.slow  # large things, and many of them
+
 #: More than this no refusal is worth.
 MOST_ANSWERED = 2 << 20
 
@@ -77,7 +79,6 @@ def test_a_list_that_every_error_about_it_quotes_is_quoted_as_often_as_there_is_
     assert len(reply.body) < MOST_ANSWERED
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "pairs",
     [

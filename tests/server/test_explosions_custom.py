@@ -13,6 +13,8 @@ import pytest
 
 from tests.server.http_world import Reply, Server, check_status, serving_in_a_thread, uncomplaining
 
+pytestmark = pytest.mark.slow  # large things, and many of them
+
 _TOO_COSTLY = "validation takes more than 1000000 steps"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _numbers = count()
@@ -129,7 +131,6 @@ def test_a_text_that_is_no_duration_is_refused_at_once(server: Server, text: str
         assert create(server, kinds, fine, f"n{next(_numbers)}").code == 201, fine
 
 
-@pytest.mark.slow
 def test_values_times_conditions_are_bounded(server: Server) -> None:
     conditions = [{"minimum": number} for number in range(20_000)]
     kinds = defined(server, {"type": "array", "items": {"type": "integer", "allOf": conditions}})

@@ -21,6 +21,8 @@ from fairlead.server.http.documents import Documents
 from fairlead.store.memory import MemoryStore
 from tests.turns import counting_turns
 
+pytestmark = pytest.mark.slow  # large things, and many of them
+
 MAPS = "/api/v1/namespaces/default/configmaps"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
