@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fairlead.node.configuration.cpu_sets import listed, parse_cpu_set
 from fairlead.node.cpus.taking import NotEnoughCpus, take_distributed, take_packed
-from fairlead.node.cpus.topology import Shape, Topology
+from fairlead.node.cpus.topology import Shape, Topology, parse_shape
 from tests.node.cpu_machines import (
     DUAL_SOCKET_HT,
     DUAL_SOCKET_NO_HT,
@@ -175,3 +175,12 @@ def test_whole_cores_come_first(machine: Topology, data: st.DataObject) -> None:
 @given(st.frozensets(st.integers(0, 400)))
 def test_a_list_of_cpus_is_read_as_it_was_written(cpus_: frozenset[int]) -> None:
     assert parse_cpu_set(listed(cpus_)).cpus == cpus_
+
+
+def test_a_machine_that_somebody_only_describes_has_no_more_than_any_has() -> None:
+    """Of 24 NUMA nodes an even division took hours to find, of a thousand million CPUs a list took all memory."""
+    with pytest.raises(ValueError, match="numa=9 must be 1 to 8"):
+        parse_shape("sockets=2,numa=9")
+    with pytest.raises(ValueError, match="more than any machine has"):
+        Shape().topology(1_000_000_000)
+    assert len(Shape().topology(8192).cpus) == 8192

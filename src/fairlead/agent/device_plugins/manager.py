@@ -4,7 +4,7 @@
                   ├▶ registered ─▶ lists its devices ─▶ the node's capacity ─▶ (scheduler) ─▶ admitted ─▶ Allocate
     plugins_registry              └▶ gone: allocatable 0, after five minutes capacity 0
 
-Source: pkg/kubelet/cm/devicemanager/manager.go (1.36), without NUMA nodes: this node aligns nothing.
+Source: pkg/kubelet/cm/devicemanager/manager.go (1.36), which gives the topology manager hints, too.
 """
 
 from __future__ import annotations

@@ -11,8 +11,12 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
+#: As many as Linux takes: what somebody says of a simulated machine may be any number.
+_MOST_CPUS: Final = 8192
 #: Of what a machine has several.
 _MOST: Final = 1024
+#: As many as a kubelet aligns; to divide CPUs among them evenly, it tries every set of them.
+_MOST_NUMA: Final = 8
 
 CpuIds: TypeAlias = frozenset[int]
 Level: TypeAlias = Literal["core", "uncore", "socket", "numa"]
@@ -78,7 +82,10 @@ class Shape(NamedTuple):
     threads: int = 1
 
     def topology(self, cpus: int) -> Topology:
-        """As a kernel numbers them: first a thread of each core, core after core of a socket."""
+        """As a kernel numbers them: first a thread of each core, core after core of a socket. ValueError for more than
+        any machine has."""
+        if cpus > _MOST_CPUS:
+            raise ValueError(f"{cpus} CPUs are more than any machine has ({_MOST_CPUS} at most)")
         cores = math.ceil(cpus / self.threads)
 
         def location(core: int) -> Location:
@@ -93,7 +100,8 @@ def parse_shape(text: str) -> Shape:
     for name, _, count in (part.partition("=") for part in text.split(",")):
         if name not in Shape._fields:
             raise ValueError(f"a machine has no {name!r}: say {', '.join(Shape._fields)}")
-        if not count.isdecimal() or not 0 < int(count) <= _MOST:
-            raise ValueError(f"{name}={count} must be 1 to {_MOST}")
+        most = _MOST_NUMA if name == "numa" else _MOST
+        if not count.isdecimal() or not 0 < int(count) <= most:
+            raise ValueError(f"{name}={count} must be 1 to {most}")
         counts[name] = int(count)
     return Shape(**counts)
