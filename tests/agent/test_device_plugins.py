@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fairlead.agent.device_plugins.errors import PluginError
+from fairlead.agent.device_plugins.errors import DevicePluginError
 from fairlead.agent.device_plugins.holdings import CHECKPOINT
 from fairlead.agent.device_plugins.manager import DEVICE_PLUGIN, FOLDER, SOCKET, DeviceAmounts, DevicePlugins
 from fairlead.agent.device_plugins.messages import (
@@ -219,7 +219,7 @@ async def test_the_plugin_may_prefer_some_devices(short: Path) -> None:
         await plugins.given(wanted, wanted["spec"]["containers"][0])
         assert plugin.asked == ["prefer 2 of 3", "allocate zero-0 zero-2", "start zero-0 zero-2"]
         plugin.pre_start_error = "not now"
-        with pytest.raises(PluginError) as refused:
+        with pytest.raises(DevicePluginError) as refused:
             await plugins.given(wanted, wanted["spec"]["containers"][0])
         why = "device plugin PreStartContainer rpc failed with err: rpc error: code = Unknown desc = not now"
         assert str(refused.value) == why

@@ -3,5 +3,5 @@
 from __future__ import annotations
 
 
-class PluginError(Exception):
+class DevicePluginError(Exception):
     """Devices cannot be had, or not be made ready; the text says why, in a kubelet's words."""

@@ -19,7 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from fairlead.agent.device_plugins.errors import PluginError
+from fairlead.agent.device_plugins.errors import DevicePluginError
 from fairlead.agent.device_plugins.given import DevicesGiven, given
 from fairlead.agent.device_plugins.holdings import CHECKPOINT, Holding, Holdings
 from fairlead.agent.device_plugins.inventory import EMPTY, Inventory
@@ -133,7 +133,7 @@ class DevicePlugins:
             return f"plugin validation failed with err: invalid name of device plugin socket: {_invalid(info.name)}"
         try:
             await self._connect(info.name, endpoint)
-        except PluginError as problem:
+        except DevicePluginError as problem:
             return f"plugin registration failed with err: {problem}"
         return ""
 
@@ -152,16 +152,16 @@ class DevicePlugins:
             raise Refused(_invalid(asked.resource_name))
         try:
             await self._connect(asked.resource_name, str(self._folder / asked.endpoint))
-        except PluginError as problem:
+        except DevicePluginError as problem:
             raise Refused(str(problem)) from None
         return Nothing()
 
     async def _connect(self, name: str, endpoint: str) -> None:
-        """A newer plugin takes the place of an older one. PluginError."""
+        """A newer plugin takes the place of an older one. DevicePluginError."""
         from fairlead.agent.device_plugins.plugin import DevicePlugin  # with what speaks gRPC
 
         if name not in self._resources and len(self._resources) >= _MOST_RESOURCES:
-            raise PluginError(f"this node has {_MOST_RESOURCES} resources of device plugins, and takes no more")
+            raise DevicePluginError(f"this node has {_MOST_RESOURCES} resources of device plugins, and takes no more")
         plugin = DevicePlugin(name, endpoint)
         await plugin.connect()
         resource = self._resources.setdefault(name, _Resource())
@@ -251,7 +251,7 @@ class DevicePlugins:
             for container in spec["containers"]:
                 await self._allocate(manifest, container, reusable)
                 self._reuse(uid, container, reusable, is_again=False)
-        except PluginError as problem:
+        except DevicePluginError as problem:
             self.release(uid)
             return f"Allocate failed due to {problem}, which is unexpected"
         return ""
@@ -273,11 +273,11 @@ class DevicePlugins:
         return self._holdings.of(uid, container)
 
     async def given(self, manifest: Obj, container: Obj) -> DevicesGiven:
-        """What a container gets that is about to start. PluginError where its plugin does not make that ready."""
+        """What a container gets that is about to start. DevicePluginError where its plugin does not make that ready."""
         uid, name = manifest["metadata"]["uid"], container["name"]
         for resource, _ in self._wanted(manifest, container):
             if (known := self._resources.get(resource)) is None:
-                raise PluginError(f"endpoint not found in cache for a registered resource: {resource}")
+                raise DevicePluginError(f"endpoint not found in cache for a registered resource: {resource}")
             holding = self._holdings.find(uid, name, resource)
             if holding is None:  # nobody had registered when the pod was admitted
                 await self._allocate(manifest, container, defaultdict(dict))
@@ -310,7 +310,7 @@ class DevicePlugins:
                 yield name, count
 
     async def _allocate(self, manifest: Obj, container: Obj, reusable: Mapping[str, Mapping[str, None]]) -> None:
-        """PluginError."""
+        """DevicePluginError."""
         uid, name, has_changed = manifest["metadata"]["uid"], container["name"], False
         for resource, count in self._wanted(manifest, container):
             if (known := self._holdings.find(uid, name, resource)) is None:
@@ -318,27 +318,27 @@ class DevicePlugins:
                 has_changed = True
             elif len(known.devices) != count:
                 about = f'pod "{uid}" container "{name}" changed request for resource "{resource}"'
-                raise PluginError(f"{about} from {len(known.devices)} to {count}")
+                raise DevicePluginError(f"{about} from {len(known.devices)} to {count}")
         if has_changed:
             try:
                 await self._keep()
             except OSError as problem:
-                raise PluginError(f'failed to write checkpoint file "{CHECKPOINT}": {problem}') from None
+                raise DevicePluginError(f'failed to write checkpoint file "{CHECKPOINT}": {problem}') from None
 
     async def _chosen(self, uid: str, container: str, name: str, count: int, reusable: Iterable[str]) -> Holding:
-        """PluginError."""
+        """DevicePluginError."""
         if (resource := self._resources.get(name)) is None:
-            raise PluginError(f"cannot allocate unregistered device {name}")
+            raise DevicePluginError(f"cannot allocate unregistered device {name}")
         async with resource.choosing:
             plugin, inventory = resource.plugin, resource.offered
             if plugin is None or not inventory.healthy_count:
-                raise PluginError(f"no healthy devices present; cannot allocate unhealthy devices {name}")
+                raise DevicePluginError(f"no healthy devices present; cannot allocate unhealthy devices {name}")
             chosen = dict.fromkeys(list(reusable)[:count])
             if (missing := count - len(chosen)) > 0:
                 taken = self._holdings.taken(name)
                 if (count_free := inventory.healthy_count - inventory.healthy_among(taken)) < missing:
                     what = f"requested number of devices unavailable for {name}"
-                    raise PluginError(f"{what}. Requested: {missing}, Available: {count_free}")
+                    raise DevicePluginError(f"{what}. Requested: {missing}, Available: {count_free}")
                 free = dict.fromkeys(islice(inventory.healthy_but(taken), max(missing, _MOST_OFFERED)))
                 preferred = await plugin.preferred([*chosen, *free], list(chosen), count)
                 first = dict.fromkeys([*(id_ for id_ in preferred if id_ in free), *free])

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from fairlead.agent.device_plugins.errors import PluginError
+from fairlead.agent.device_plugins.errors import DevicePluginError
 from fairlead.agent.device_plugins.inventory import Inventory, inventory_of
 from fairlead.agent.device_plugins.messages import (
     ALLOCATE,
@@ -61,32 +61,32 @@ class DevicePlugin:
         self._watch: asyncio.Task[None] | None = None
 
     async def connect(self) -> None:
-        """PluginError where nobody answers there."""
+        """DevicePluginError where nobody answers there."""
         try:
             self.options = await self._call(GET_OPTIONS, Nothing(), _OPTIONS_SECONDS)
-        except PluginError as problem:
+        except DevicePluginError as problem:
             self._client.close()
-            raise PluginError(f"failed to get device plugin options: {problem}") from None
+            raise DevicePluginError(f"failed to get device plugin options: {problem}") from None
 
     def watch(self, listed: Callable[[Inventory], None], gone: Callable[[], None]) -> None:
         """From now on `listed` is called with all of its devices, and `gone` once when it hangs up."""
         self._watch = asyncio.create_task(self._follow(listed, gone), name=f"devices {self.resource}")
 
     async def allocate(self, devices: Sequence[str]) -> Allocated:
-        """PluginError."""
+        """DevicePluginError."""
         asked = AllocateRequests(container_requests=[AllocateRequest(devices_ids=list(devices))])
         answer = await self._call(ALLOCATE, asked, _ALLOCATE_SECONDS)
         if not answer.container_responses:
-            raise PluginError("no containers return in allocation response &AllocateResponse{}")
+            raise DevicePluginError("no containers return in allocation response &AllocateResponse{}")
         given = answer.container_responses[0]
         if len(msgspec.json.encode(given)) > _LONGEST_GIVEN:
-            raise PluginError(
+            raise DevicePluginError(
                 f"the device plugin of {self.resource} gives a container more than {_LONGEST_GIVEN} bytes"
             )
         return given
 
     async def preferred(self, available: Sequence[str], included: Sequence[str], count: int) -> Sequence[str]:
-        """Which of these it would rather give; nothing where it does not say. PluginError."""
+        """Which of these it would rather give; nothing where it does not say. DevicePluginError."""
         if not self.options.get_preferred_allocation_available:
             return ()
         request = PreferenceRequest(available=list(available), must_include=list(included), allocation_size=count)
@@ -94,17 +94,17 @@ class DevicePlugin:
             answer = await self._call(
                 GET_PREFERENCES, PreferenceRequests(container_requests=[request]), _PREFERENCE_SECONDS
             )
-        except PluginError as problem:
-            raise PluginError(f"device plugin GetPreferredAllocation rpc failed with err: {problem}") from None
+        except DevicePluginError as problem:
+            raise DevicePluginError(f"device plugin GetPreferredAllocation rpc failed with err: {problem}") from None
         return answer.container_responses[0].device_ids if answer.container_responses else ()
 
     async def pre_start(self, devices: Sequence[str]) -> None:
-        """Before each start of a container that has these, if the plugin wants to be asked. PluginError."""
+        """Before each start of a container that has these, if the plugin wants to be asked. DevicePluginError."""
         if self.options.pre_start_required:
             try:
                 await self._call(PRE_START, PreStartRequest(devices_ids=list(devices)), _PRE_START_SECONDS)
-            except PluginError as problem:
-                raise PluginError(f"device plugin PreStartContainer rpc failed with err: {problem}") from None
+            except DevicePluginError as problem:
+                raise DevicePluginError(f"device plugin PreStartContainer rpc failed with err: {problem}") from None
 
     def close(self) -> None:
         """Nobody is told that it has gone."""
@@ -116,9 +116,9 @@ class DevicePlugin:
         try:
             return await self._client.call(method, asked, seconds)
         except CallFailed as failure:
-            raise PluginError(str(failure)) from None
+            raise DevicePluginError(str(failure)) from None
         except RuntimeFailure as failure:
-            raise PluginError(f"rpc error: code = Unavailable desc = {failure}") from None
+            raise DevicePluginError(f"rpc error: code = Unavailable desc = {failure}") from None
 
     async def _follow(self, listed: Callable[[Inventory], None], gone: Callable[[], None]) -> None:
         try:

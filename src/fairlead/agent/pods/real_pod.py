@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
-from fairlead.agent.device_plugins.errors import PluginError
+from fairlead.agent.device_plugins.errors import DevicePluginError
 from fairlead.agent.images_seam import Image, PullFailure
 from fairlead.agent.network_seam import HostPort, NetworkFailed
 from fairlead.agent.pods.container_spec import Made, container_spec
@@ -230,7 +230,7 @@ class RealPod:
                 container_spec(self.manifest, whole, await self._made(whole, attempt, image))
             )
             await runtime.start(id_)
-        except (CannotConfigure, VolumeProblem, PluginError) as problem:
+        except (CannotConfigure, VolumeProblem, DevicePluginError) as problem:
             return Start(problem="CreateContainerConfigError", message=str(problem))
         except CannotStart as problem:
             id_ = self.current[container.name] = self._run_of(container.name, attempt)
