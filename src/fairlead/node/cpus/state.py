@@ -10,14 +10,12 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from fairlead.golang.json_errors import json_error
 from fairlead.golang.quoting import go_quote
-from fairlead.node.checksums import fnv1a
+from fairlead.node import checkpoint
 from fairlead.node.configuration.cpu_sets import listed, parse_cpu_set
 from fairlead.node.cpus.topology import CpuIds
 
 STATE_FILE: Final = "cpu_manager_state"
-_CORRUPT: Final = "checkpoint is corrupted"
 
 #: By uid of the pod and name of the container.
 Exclusive: TypeAlias = Mapping[str, Mapping[str, CpuIds]]
@@ -53,27 +51,12 @@ def encoded(policy: str, state: CpuState) -> bytes:
     entries = {
         uid: {name: listed(cpus) for name, cpus in sorted(of.items())} for uid, of in sorted(state.exclusive.items())
     }
-    kept = _Kept(policy, listed(state.shared), entries)
-    kept.checksum = _checksum(kept)
-    found = msgspec.to_builtins(kept)
-    if not entries:
-        del found["entries"]
-    return msgspec.json.encode(found)
+    return checkpoint.encoded(_Kept(policy, listed(state.shared), entries), _printed)
 
 
 def decoded(policy: str, text: bytes) -> CpuState:
     """ValueError, in a kubelet's words, for what it would not go on with."""
-    if (problem := json_error(text)) is not None:
-        raise ValueError(problem)
-    try:
-        kept = msgspec.json.decode(text, type=_Kept)
-    except msgspec.ValidationError:
-        raise ValueError(_CORRUPT) from None
-    if kept.checksum and kept.checksum != _checksum(kept):  # files of old kubelets have none
-        raise ValueError(_CORRUPT)
-    if kept.policy_name != policy:
-        text_of = f"configured policy {go_quote(policy)} differs from state checkpoint policy"
-        raise ValueError(f"{text_of} {go_quote(kept.policy_name)}")
+    kept = checkpoint.decoded(text, _Kept, _printed, policy)
     try:
         shared = parse_cpu_set(kept.default_cpu_set).cpus
     except ValueError as problem:
@@ -92,16 +75,14 @@ def _of_pod(uid: str, containers: Mapping[str, str]) -> Mapping[str, CpuIds]:
     return found
 
 
-def _checksum(kept: _Kept) -> int:
-    """Of the structure as a kubelet prints it for that."""
-    pods = " ".join(f"{uid}:{_printed(containers)}" for uid, containers in sorted(kept.entries.items()))
-    printed = (
+def _printed(kept: _Kept) -> str:
+    pods = " ".join(f"{uid}:{_containers(containers)}" for uid, containers in sorted(kept.entries.items()))
+    return (
         f"(*state.CPUManagerCheckpoint){{PolicyName:(string){kept.policy_name} "
         f"DefaultCPUSet:(string){kept.default_cpu_set} "
         f"Entries:(map[string]map[string]string)map[{pods}] Checksum:(checksum.Checksum)0}}"
     )
-    return fnv1a(printed)
 
 
-def _printed(containers: Mapping[str, str]) -> str:
+def _containers(containers: Mapping[str, str]) -> str:
     return f"map[{' '.join(f'{name}:{cpus}' for name, cpus in sorted(containers.items()))}]"

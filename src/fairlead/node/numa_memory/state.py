@@ -10,12 +10,9 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from fairlead.golang.json_errors import json_error
-from fairlead.golang.quoting import go_quote
-from fairlead.node.checksums import fnv1a
+from fairlead.node import checkpoint
 
 STATE_FILE: Final = "memory_manager_state"
-_CORRUPT: Final = "checkpoint is corrupted"
 
 
 class Block(msgspec.Struct, frozen=True, rename="camel"):
@@ -60,35 +57,19 @@ class _Kept(msgspec.Struct, rename="camel"):
 
 
 def encoded(policy: str, nodes: Mapping[int, NodeMemory], assigned: Assigned) -> bytes:
-    kept = _Kept(policy, dict(nodes), {uid: dict(of) for uid, of in assigned.items()})
-    kept.checksum = _checksum(kept)
-    found = msgspec.to_builtins(kept, str_keys=True)
-    if not kept.entries:
-        del found["entries"]
-    return msgspec.json.encode(found)
+    return checkpoint.encoded(_Kept(policy, dict(nodes), {uid: dict(of) for uid, of in assigned.items()}), _printed)
 
 
 def decoded(policy: str, text: bytes) -> tuple[Mapping[int, NodeMemory], Assigned]:
     """ValueError, in a kubelet's words, for what it would not go on with."""
-    if (problem := json_error(text)) is not None:
-        raise ValueError(problem)
-    try:
-        kept = msgspec.json.decode(text, type=_Kept)
-    except msgspec.ValidationError:
-        raise ValueError(_CORRUPT) from None
-    if kept.checksum and kept.checksum != _checksum(kept):
-        raise ValueError(_CORRUPT)
-    if kept.policy_name != policy:
-        configured = f"[memorymanager] configured policy {go_quote(policy)}"
-        raise ValueError(f"{configured} differs from state checkpoint policy {go_quote(kept.policy_name)}")
+    kept = checkpoint.decoded(text, _Kept, _printed, policy, "[memorymanager] ")
     return kept.machine_state, kept.entries
 
 
-def _checksum(kept: _Kept) -> int:
-    """Of the structure as a kubelet prints it for that."""
+def _printed(kept: _Kept) -> str:
     nodes = " ".join(f"{node}:{_node(memory)}" for node, memory in sorted(kept.machine_state.items()))
     pods = " ".join(f"{uid}:{_containers(of)}" for uid, of in sorted(kept.entries.items()))
-    return fnv1a(
+    return (
         f"(*state.MemoryManagerCheckpoint){{PolicyName:(string){kept.policy_name} "
         f"MachineState:(state.NUMANodeMap)map[{nodes}] "
         f"Entries:(state.ContainerMemoryAssignments)map[{pods}] Checksum:(checksum.Checksum)0}}"
