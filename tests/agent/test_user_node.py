@@ -173,18 +173,20 @@ def test_a_user_without_root_runs_pods_and_leaves_nothing(node: UserNode) -> Non
 
 
 @pytest.mark.slow
-def test_what_runs_outlives_its_agent_and_is_found_again(node: UserNode) -> None:
+@pytest.mark.parametrize("killed", ["agent", "cluster"])
+def test_what_runs_outlives_its_agent_and_is_found_again(node: UserNode, killed: str) -> None:
     script = "trap 'echo told; exit 0' TERM; echo began; while true; do sleep 0.1; done"
     stopped = {"lifecycle": {"preStop": {"exec": {"command": ["sh", "-c", "echo hook >> /m/said"]}}}}
     memory = {"volumeMounts": [{"name": "m", "mountPath": "/m"}]}
     volumes = [{"name": "m", "emptyDir": {"medium": "Memory"}}]
     lasting = pod("lasting", shell(script, **stopped, **memory), volumes=volumes)
-    with node.running():
+    with node.running() as up:
         node.apply(lasting)
         eventually(lambda: node.kubectl("logs", "lasting") == "began\n")
         node.kubectl("exec", "lasting", "--", "sh", "-c", "echo kept > /m/said")
         (agent,) = (pid for pid, words in processes(node.folder).items() if "fairlead.cli.prepared" in words)
-        os.kill(agent, signal.SIGKILL)
+        os.kill(agent if killed == "agent" else up.process.pid, signal.SIGKILL)
+        up.process.wait(10)
     with node.running():
         eventually(lambda: node.kubectl("exec", "lasting", "--", "cat", "/m/said") == "kept\n")
         assert node.status("lasting")["restartCount"] == 0
