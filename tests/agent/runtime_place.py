@@ -26,6 +26,7 @@ from tests.agent.folder_images import FolderImages
 from tests.agent.machine import mounts_below, own_cgroup, real_containers, root_file_system
 
 OCI, CONTAINERD, PROCESS = "oci", "containerd", "process"
+ROOT = "a root: odd"
 IMAGE = "test/busybox:1"
 
 #: Set where the tests are run in the world of a user without root: by `test_user_node.py`, for that runtime alone.
@@ -58,7 +59,7 @@ class Place:
 
     @property
     def root(self) -> Path:
-        return self.folder / "root"
+        return self.folder / ROOT
 
     async def open(self) -> None:
         """A runtime as a new agent has it, which finds what there is."""
@@ -154,7 +155,7 @@ class Place:
 
 @asynccontextmanager
 async def place(folder: Path, kind: str) -> AsyncIterator[Place]:
-    cgroups = Cgroups(hierarchies()) if kind != PROCESS else ProcessGroups(folder / "root")
+    cgroups = Cgroups(hierarchies()) if kind != PROCESS else ProcessGroups(folder / ROOT)
     rootfs = root_file_system(folder / "rootfs")
     with own_cgroup(cgroups) as cgroup:
         if kind != CONTAINERD:

@@ -170,6 +170,6 @@ def _sleeping(here: Place) -> list[int]:
                 mounts, command = (entry / "mountinfo").read_text(), (entry / "cmdline").read_bytes()
             except OSError:
                 continue
-            if command.startswith(b"sleep") and str(here.root / "containers") in mounts:
+            if command.startswith(b"sleep") and str(here.folder) in mounts:
                 found.append(int(entry.name))
     return found

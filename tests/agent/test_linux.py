@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from fairlead.agent import linux
+from fairlead.agent.cgroups.hierarchies import hierarchies
 from tests.agent.machine import real_containers
 
 
 @real_containers
 def test_mount_points_are_found_whatever_they_are_called(tmp_path: Path) -> None:
-    folders = [tmp_path / name for name in ("a b", "tab\there", "back\\slash", "übung", "a b/deeper", "new\nline")]
+    names = ["a b", "tab\there", "back\\slash", "übung", "a b/deeper", "new\nline", "form\ffeed\u3000and\u2028line"]
+    folders = [tmp_path / name for name in (*names, os.fsdecode(b"na\xefve"))]
+    ours = hierarchies()
     try:
         for folder in folders:
             folder.mkdir()
@@ -19,6 +23,7 @@ def test_mount_points_are_found_whatever_they_are_called(tmp_path: Path) -> None
         assert linux.mount_points(tmp_path / "a b") == [tmp_path / "a b/deeper", tmp_path / "a b"]
         assert linux.mount_points(tmp_path / "a") == []
         assert set(folders) <= set(linux.mount_points(Path("/")))
+        assert hierarchies() == ours  # which are mounted beside them
     finally:
         linux.unmount_below(tmp_path)
     assert linux.mount_points(tmp_path) == []

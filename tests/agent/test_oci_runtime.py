@@ -11,7 +11,11 @@ from pathlib import Path
 import pytest
 
 from fairlead.agent import linux
+from fairlead.agent.cgroups.hierarchies import hierarchies
+from fairlead.agent.cgroups.machine import Cgroups
+from fairlead.agent.runtime_choice import Ground, conmon
 from fairlead.agent.runtimes.base import RuntimeFailure, State
+from tests.agent.folder_images import FolderImages
 from tests.agent.machine import in_loop, mounts_below, real_containers, until
 from tests.agent.runtime_place import OCI, place
 
@@ -33,6 +37,13 @@ async def test_an_agent_that_died_halfway_leaves_nothing(tmp_path: Path) -> None
         assert here.runtime.containers() == [] and not half.exists()
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+
+@pytest.mark.parametrize("mark", [",", '"', "\\"])
+def test_a_root_folder_that_no_mount_can_name_is_refused_at_the_start(tmp_path: Path, mark: str) -> None:
+    ground = Ground(tmp_path / f"a{mark}b", Cgroups(hierarchies()), "", 0, "")
+    with pytest.raises(RuntimeFailure, match="no container can be mounted from there"):
+        conmon(FolderImages({}))(ground)
 
 
 @in_loop

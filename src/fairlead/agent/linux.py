@@ -58,7 +58,7 @@ _libc: Final = ctypes.CDLL(None, use_errno=True)
 
 
 def mount(source: str, target: Path, kind: str = "", flags: int = 0, data: str = "") -> None:
-    encoded = (source.encode(), os.fsencode(target), kind.encode() or None, flags, data.encode() or None)
+    encoded = (os.fsencode(source), os.fsencode(target), kind.encode() or None, flags, data.encode() or None)
     _checked(_libc.mount(*encoded), str(target))
 
 
@@ -67,15 +67,27 @@ def unmount(target: Path) -> None:
     _checked(_libc.umount2(os.fsencode(target), MNT_DETACH), str(target))
 
 
+def mountinfo(pid: int | None = None) -> list[str]:
+    """What a process sees mounted, ourselves if none is named: a line for each, in the words of proc(5). OSError.
+
+    Fields are apart by single blanks alone, and lines by line feeds: names may have whatever else divides texts, and
+    bytes that are no text. `unescaped` tells a name.
+    """
+    lines = os.fsdecode(Path(f"/proc/{pid or 'self'}/mountinfo").read_bytes())
+    return lines.rstrip("\n").split("\n")
+
+
+def unescaped(name: str) -> str:
+    """A name of a line of `mountinfo`."""
+    return _ESCAPED.sub(lambda octal: chr(int(octal[1], 8)), name) if "\\" in name else name
+
+
 def mount_points(below: Path) -> list[Path]:
     """All mount points at or below a folder, the latest first."""
     folder, found = str(below), []
     prefix = folder.rstrip("/") + "/"
-    lines = os.fsdecode(Path("/proc/self/mountinfo").read_bytes()).rstrip("\n").split("\n")
-    for line in lines:  # thousands, where there are many pods
-        point = line.split(" ", 5)[4]
-        if "\\" in point:
-            point = _ESCAPED.sub(lambda octal: chr(int(octal[1], 8)), point)
+    for line in mountinfo():  # thousands, where there are many pods
+        point = unescaped(line.split(" ", 5)[4])
         if point == folder or point.startswith(prefix):
             found.append(Path(point))
     return found[::-1]

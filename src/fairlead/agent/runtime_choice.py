@@ -10,6 +10,7 @@ import msgspec
 
 from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.images_seam import Images
+from fairlead.agent.runtimes import overlay
 from fairlead.agent.runtimes.base import Runtime, RuntimeFailure
 from fairlead.agent.runtimes.oci.keeper import find_programs
 from fairlead.agent.runtimes.oci.maker import ConmonMaker
@@ -48,6 +49,7 @@ Runtimes = Callable[[Ground], Containers]
 
 def conmon(images: Images) -> Runtimes:
     def runtime(ground: Ground) -> Containers:
+        _check_name(ground.root)
         if (file := ground.root / ENDPOINT).exists():
             raise _in_other_hands(ground.root, f"the container runtime at {file.read_text().strip()}")
         if user_namespace.is_here(ground.root):
@@ -68,6 +70,7 @@ def processes(images: Images) -> Runtimes:
     """In the user namespace of the node, which has been entered."""
 
     def runtime(ground: Ground) -> Containers:
+        _check_name(ground.root)
         least, cgroups = ground.least_oom_score_adj, ground.cgroups
         assert isinstance(cgroups, ProcessGroups)  # which whoever chooses this runtime has put in the kernel's place
         maker = ProcessMaker(ground.root, cgroups, least)
@@ -96,6 +99,13 @@ def behind_cri(ground: Ground) -> Containers:
         raise RuntimeFailure(str(error)) from None
     images = CriImages(client)
     return Containers(CriRuntime(ground.root, client, images, ground.cgroups, ground.least_oom_score_adj), images)
+
+
+def _check_name(root: Path) -> None:
+    """At the start, not with each container."""
+    if not overlay.can_be_told(root):
+        why = "a name with a comma, a quote or a backslash cannot be told to the kernel"
+        raise RuntimeFailure(f"{root}: no container can be mounted from there, for {why}")
 
 
 def _has_pods(root: Path) -> bool:

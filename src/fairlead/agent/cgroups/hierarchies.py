@@ -11,6 +11,8 @@ from typing import Final
 
 import msgspec
 
+from fairlead.agent import linux
+
 #: Without these the limits of pods mean nothing.
 NEEDED: Final = ("cpu", "memory", "pids")
 _V1_NAMES: Final = frozenset(
@@ -51,14 +53,14 @@ class Hierarchies(msgspec.Struct, frozen=True):
 
 def hierarchies(mountinfo: Iterable[str] | None = None) -> Hierarchies:
     """Those of this machine; NoCgroups if they are of no use."""
-    lines = Path("/proc/self/mountinfo").read_text().splitlines() if mountinfo is None else mountinfo
+    lines = linux.mountinfo() if mountinfo is None else mountinfo
     v1: dict[str, Path] = {}
     named: list[Path] = []
     unified: Path | None = None
     for line in lines:
         before, _, after = line.partition(" - ")
         kind, _, options = after.split(" ", 2)
-        point = Path(before.split()[4])
+        point = Path(linux.unescaped(before.split(" ")[4]))
         if kind == "cgroup2" and unified is None:
             unified = point
         elif kind == "cgroup":

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
 
 import msgspec
 
-_MOUNTS: Final = Path("/proc/self/mountinfo")
+from fairlead.agent import linux
 
 
 class _Record(msgspec.Struct):
@@ -26,9 +25,11 @@ def images_of_containers(containers: Path) -> set[str]:
 
 def mounted_layers(layers: Path) -> set[str]:
     """The names of those folders in `layers`. Mounts of other namespaces are not seen."""
-    if not _MOUNTS.exists():
+    try:
+        lines = linux.mountinfo()
+    except FileNotFoundError:
         return set()
-    return {name for line in _MOUNTS.read_text().splitlines() for name in _layers_of(line, layers)}
+    return {name for line in lines for name in _layers_of(line, layers)}
 
 
 def _layers_of(line: str, layers: Path) -> set[str]:
@@ -40,4 +41,5 @@ def _layers_of(line: str, layers: Path) -> set[str]:
     lower = [
         path for option in options if option.startswith("lowerdir") for path in option.partition("=")[2].split(":")
     ]
-    return {Path(path).name for path in lower if path and Path(path).parent == layers}
+    found = [Path(linux.unescaped(path)) for path in lower if path]
+    return {path.name for path in found if path.parent == layers}

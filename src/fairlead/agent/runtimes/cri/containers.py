@@ -17,6 +17,7 @@ from typing import Final
 from grpclib.const import Status
 from msgspec.structs import replace
 
+from fairlead.agent import linux
 from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.cgroups.usage import oom_kills
 from fairlead.agent.grpc.client import CallFailed, Client
@@ -182,12 +183,12 @@ def _may_be_oom_killed(status: cri.ContainerStatus) -> bool:
 def _upper_folder(pid: int) -> Path:
     """Where a container writes, if that is an overlay: as the kernel tells of its root."""
     try:
-        lines = Path(f"/proc/{pid}/mountinfo").read_text().splitlines()
+        lines = linux.mountinfo(pid)
     except OSError:
         return _NOWHERE
     for line in lines:
         before, _, after = line.partition(" - ")
-        if before.split()[4] == "/" and after.startswith("overlay "):
-            options = dict(option.partition("=")[::2] for option in after.split()[-1].split(","))
-            return Path(options.get("upperdir", _NOWHERE))
+        if before.split(" ")[4] == "/" and after.startswith("overlay "):
+            options = dict(option.partition("=")[::2] for option in after.rpartition(" ")[2].split(","))
+            return Path(linux.unescaped(options.get("upperdir", str(_NOWHERE))))
     return _NOWHERE

@@ -21,6 +21,7 @@ import msgspec
 
 from fairlead.agent.cgroups.hierarchies import Hierarchies
 from fairlead.agent.processes import until_ready
+from fairlead.agent.runtimes import overlay
 from fairlead.agent.runtimes.base import CannotStart, ContainerSpec, RuntimeFailure
 from fairlead.agent.runtimes.oci.config import root_of
 from fairlead.agent.runtimes.oci.layout import ContainerFiles
@@ -84,8 +85,8 @@ class Keepers(msgspec.Struct, frozen=True):
         folders = " ".join(map(str, self.cgroup_folders))
         hidden = self.hierarchies.unified
         base = _common_folder(spec.layers)
-        lower = ":".join(_option(str(layer.relative_to(base)) or ".") for layer in reversed(spec.layers))
-        options = f"lowerdir={lower},upperdir={_option(str(files.upper))},workdir={_option(str(files.work))}"
+        layers = [str(layer.relative_to(base)) or "." for layer in spec.layers]
+        options = overlay.options(layers, str(files.upper), str(files.work))
         launch = [self.programs.unshare, "--mount", "--propagation", "slave", "sh", "-c", _LAUNCH, "sh"]
         conmon = self._conmon(spec, files)
         return [*launch, folders, str(hidden or ""), str(base), options, str(root_of(spec, files)), *conmon]
@@ -178,10 +179,3 @@ async def read_report(descriptor: int) -> bytes:
 def _common_folder(layers: Sequence[Path]) -> Path:
     """From where the layers have short names: the kernel takes 4 KiB of options, and an image may have 127 layers."""
     return Path(os.path.commonpath([layer.parent for layer in layers]))
-
-
-def _option(path: str) -> str:
-    """A path in the options of a mount."""
-    if "," in path or '"' in path or "\\" in path:
-        raise RuntimeFailure(f"{path}: no image can be mounted from a path with such characters")
-    return path.replace(":", "\\:")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from fairlead.agent import linux
+from fairlead.agent.runtimes import overlay
 from fairlead.agent.runtimes.process.bundle import Bind, Bundle
 
 _DEVICES: Final = ("null", "zero", "full", "random", "urandom", "tty")
@@ -48,7 +49,7 @@ def enter_root(bundle: Bundle) -> None:
 
 def overlay_options(layers: list[str], upper: str, work: str) -> str:
     """From a folder that all layers are below; what marks removed files is what a user without root may write."""
-    return f"lowerdir={':'.join(reversed(layers))},upperdir={upper},workdir={work},userxattr"
+    return f"{overlay.options(layers, upper, work)},userxattr"
 
 
 def _mount_root(bundle: Bundle, root: Path) -> None:
