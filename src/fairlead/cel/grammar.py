@@ -76,7 +76,7 @@ def read(source: str, *, has_bind: bool) -> Node:
 
 @cache
 def _parser(has_bind: bool) -> Lark:
-    grammar = resources.files("fairlead.cel").joinpath("grammar.lark").read_text()
+    grammar = resources.files("fairlead.cel").joinpath("grammar.lark").read_text("utf-8")
     return Lark(grammar, parser="lalr", transformer=_Builder(has_bind))
 
 

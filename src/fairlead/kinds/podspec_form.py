@@ -44,7 +44,7 @@ def struct_form(name: str, value: Obj) -> Obj:
 
 @cache
 def _lines() -> dict[str, str]:
-    text = files(__package__).joinpath("podspec_internal.txt").read_text()
+    text = files(__package__).joinpath("podspec_internal.txt").read_text("utf-8")
     found = (line.partition(": ") for line in text.splitlines() if not line.startswith("#"))
     return {name: fields for name, _, fields in found}
 

@@ -168,7 +168,7 @@ class Served:
     def __init__(self, folder: Path, world: bool = True) -> None:
         self.port, self._world_port = free_port(), free_port()
         conf = folder / "resolv.conf"
-        conf.write_text("nameserver 127.0.0.1\n" if world else "")
+        conf.write_bytes(b"# of Z\xfcrich, in Latin-1\n" + (b"nameserver 127.0.0.1\n" if world else b""))
         self._server = DnsServer(
             Resolver("cluster.local", ZONE, Upstream(conf, "-", self._world_port)), "127.0.0.1", self.port
         )

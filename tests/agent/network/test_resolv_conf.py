@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from fairlead.agent.network.dns.resolv_conf import DnsConfig, DnsOption, of_pod, parsed
+from fairlead.agent.network.dns.resolv_conf import DnsConfig, DnsOption, Naming, of_pod, parsed
 
 HOST = parsed("nameserver 192.168.1.1\nsearch old\ndomain lan\noptions timeout:1 rotate\nsortlist 1\n")
 CLUSTER = "shop.svc.cluster.local svc.cluster.local cluster.local lan"
@@ -52,3 +54,10 @@ def test_limits_of_resolvers_hold() -> None:
     lines = written("None", config).splitlines()
     assert sum(line.startswith("nameserver") for line in lines) == 3
     assert len(lines[0].removeprefix("search ")) <= 2048
+
+
+def test_the_file_of_the_machine_may_have_bytes_that_are_no_text(tmp_path: Path) -> None:
+    file = tmp_path / "resolv.conf"
+    file.write_bytes(b"# of Z\xfcrich, in Latin-1\nnameserver 192.168.1.1\n")
+    found = Naming((), "cluster.local", file).resolv_conf("Default", None, namespace="shop", host_network=False)
+    assert found == "nameserver 192.168.1.1\n"

@@ -5,6 +5,7 @@ Source: pkg/kubelet/kubelet_pods.go (managedHostsFileContent), pkg/kubelet/netwo
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -92,7 +93,7 @@ def system_mounts(
     mounts = []
     for target, content in contents.items():
         source = folder / Path(target).name
-        source.write_text(content)
+        source.write_bytes(os.fsencode(content))
         mounts.append(Mount(source, target))
     return mounts
 
@@ -110,6 +111,6 @@ def _resolv_conf(manifest: Obj, network: PodNetwork) -> str:
 
 def _readable(path: Path) -> str:
     try:
-        return path.read_text()
+        return os.fsdecode(path.read_bytes())
     except OSError:
         return ""

@@ -5,6 +5,7 @@ Short names find services because of the search list: `web` is looked for in the
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -93,7 +94,7 @@ class Naming(msgspec.Struct, frozen=True):
     def resolv_conf(self, policy: str, config: DnsConfig | None, *, namespace: str, host_network: bool) -> str:
         text = ""
         with suppress(OSError):
-            text = self.host_file.read_text()
+            text = os.fsdecode(self.host_file.read_bytes())
         found = of_pod(
             policy,
             config,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Sequence
 from ipaddress import ip_address
 from pathlib import Path
@@ -52,8 +53,8 @@ class Upstream:
         try:
             changed_at = self._path.stat().st_mtime_ns
             if changed_at != self._read_at:
-                with self._path.open() as file:
-                    self._servers = name_servers(file.read(_LARGEST_FILE), self._ourselves)
+                with self._path.open("rb") as file:
+                    self._servers = name_servers(os.fsdecode(file.read(_LARGEST_FILE)), self._ourselves)
                 self._read_at = changed_at
         except OSError:
             self._servers, self._read_at = (), -1

@@ -26,7 +26,7 @@ AUTO_UPDATE: Final = "rbac.authorization.kubernetes.io/autoupdate"
 def default_policy() -> tuple[Obj, ...]:
     """All of them, roles before the bindings that name them."""
     found: list[Obj] = []
-    for words, lines in _entries(files(__package__).joinpath("defaults.txt").read_text()):
+    for words, lines in _entries(files(__package__).joinpath("defaults.txt").read_text("utf-8")):
         match words:
             case ["clusterrole", name, *sums]:
                 found.append(_cluster_role(name, sums, lines))
