@@ -18,13 +18,13 @@ from tests.examples import each_time
 from tests.processes import Up, fairlead_up
 
 API = ("--components", "api")
-#: Where Python takes text for ASCII, which changes nothing.
-ASCII = ("env", "LC_ALL=POSIX", "PYTHONCOERCECLOCALE=0", "PYTHONUTF8=0")
+#: Where Python takes text for ASCII, and standard input and error are closed: that changes nothing.
+BARE = ("env", "LC_ALL=POSIX", "PYTHONCOERCECLOCALE=0", "PYTHONUTF8=0", "sh", "-c", 'exec "$@" <&- 2>&-', "sh")
 
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    with fairlead_up(tmp_path_factory.mktemp("front") / "data", *API, within=ASCII) as running:
+    with fairlead_up(tmp_path_factory.mktemp("front") / "data", *API, within=BARE, ends_with=0) as running:
         yield running
 
 
