@@ -21,7 +21,7 @@ from fairlead.store.directory import credentials_in
 
 @click.command(short_help="The way into a cluster of this machine, for somebody else.")
 @which_cluster
-@click.option("--user", default="", metavar="NAME", help="Who it is for.  [default: the administrator]")
+@click.option("--user", metavar="NAME", help="Who it is for.  [default: the administrator]")
 @click.option("--group", "groups", multiple=True, metavar="NAME", help="A group of the user; may be repeated.")
 @click.option("--namespace", default="default", show_default=True, help="The namespace of the context.")
 @click.option("--duration", default="8760h", show_default=True, help="How long the user's certificate is good.")
@@ -29,7 +29,7 @@ from fairlead.store.directory import credentials_in
 def kubeconfig(
     data_dir: Path | None,
     name: str | None,
-    user: str,
+    user: str | None,
     groups: tuple[str, ...],
     namespace: str,
     duration: str,
@@ -50,6 +50,8 @@ def kubeconfig(
         cluster = chosen(data_dir, name)
         if faults := dns1123_label(namespace):
             raise WrongUsage(f"--namespace {namespace}: {faults[0]}")
+        if user == "" or "" in groups:  # somebody's empty variable is not the administrator
+            raise WrongUsage("--user and --group take names, which are not empty")
         if (groups or token) and bool(user) == token:
             raise WrongUsage("--group says something about a --user" if groups else "--token is the administrator's")
         seconds = _seconds(duration)

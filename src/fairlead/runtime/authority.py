@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
+import warnings
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
@@ -22,6 +23,10 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
 from fairlead.api.users import User, authenticated
 from fairlead.runtime.clock import now
 from fairlead.runtime.identity import Identity
+
+#: X.509 has room for 64 characters (`ub-common-name`). Names of nodes and users may be longer, and Go, by which
+#: Kubernetes makes and reads certificates, does not count them: cryptography warns of each.
+warnings.filterwarnings("ignore", "Attribute's length must be", UserWarning)
 
 LIFETIME_SECONDS: Final = 3650 * 86_400.0
 #: How long before now a certificate begins, for clocks that differ.
@@ -172,11 +177,16 @@ def _texts(subject: x509.Name, oid: ObjectIdentifier) -> list[str]:
 
 
 def _subject_of(user: User) -> x509.Name:
-    attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in user.groups]
-    attributes.append(x509.NameAttribute(NameOID.COMMON_NAME, user.name))
+    attributes = [_attribute(NameOID.ORGANIZATION_NAME, group) for group in user.groups]
+    attributes.append(_attribute(NameOID.COMMON_NAME, user.name))
     if user.uid:
-        attributes.append(x509.NameAttribute(_UID, user.uid))
+        attributes.append(_attribute(_UID, user.uid))
     return x509.Name(attributes)
+
+
+def _attribute(oid: ObjectIdentifier, text: str) -> x509.NameAttribute[str]:
+    """Of any length."""
+    return x509.NameAttribute(oid, text, _validate=False)
 
 
 def _lifetime(seconds: float) -> tuple[datetime.datetime, datetime.datetime]:
