@@ -272,6 +272,22 @@ def test_a_bug_keeps_its_traceback() -> None:
         raise ValueError("a bug")
 
 
+def test_a_credential_plugin_that_is_not_installed_is_named(tmp_path: Path) -> None:
+    config = yaml.safe_load(render(Access("https://c.example")))
+    config["users"][0]["user"]["exec"] = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": "nowhere-to-be",
+        "interactiveMode": "Never",
+        "installHint": "Get it there.",
+    }
+    file = tmp_path / "config"
+    file.write_text(yaml.safe_dump(config))
+    found = invoke("shares", "--kubeconfig", str(file))
+    assert found.exit_code == 1 and "Traceback" not in found.output
+    assert found.output.startswith("Error: getting credentials: exec: executable nowhere-to-be not found\n")
+    assert found.output.rstrip().endswith("Get it there.")
+
+
 @pytest.mark.parametrize("command", [["why", "default/a"], ["shares"]])
 def test_a_server_that_is_not_there_is_named_at_once(command: list[str], tmp_path: Path) -> None:
     with socket.socket() as sock:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fairlead.client.kubeconfig import Access, in_cluster, load, render
+from fairlead.client.kubeconfig import Access, in_cluster, load, load_merged, render
 
 TWO_CONTEXTS = """
 apiVersion: v1
@@ -97,3 +97,45 @@ def test_a_pod_knows_its_cluster(tmp_path: Path, host: str, server: str) -> None
     assert found == Access(server, b"ca.crt\n", "token", namespace="namespace", token_file=token_file)
     with pytest.raises(ValueError, match="no pod"):
         in_cluster({}, tmp_path)
+
+
+def test_of_several_files_the_first_that_names_something_counts(tmp_path: Path) -> None:
+    """As KUBECONFIG names them; files are beside the kubeconfig that says so."""
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    for folder, server in ((ours, "https://ours.example"), (theirs, "https://theirs.example")):
+        folder.mkdir()
+        (folder / "ca.pem").write_bytes(folder.name.encode())
+        (folder / "token").write_text(folder.name)
+        (folder / "config").write_text(TWO_CONTEXTS.replace("https://example.com", server))
+    first = "{current-context: two, users: [{name: u, user: {token: of the first}}]}"
+    (tmp_path / "first").write_text(first)
+    merged = load_merged([tmp_path / "nothing", tmp_path / "first", theirs / "config", ours / "config"])
+    assert merged == Access("https://theirs.example", b"theirs", "of the first", namespace="kube-system")
+    with pytest.raises(FileNotFoundError):
+        load_merged([tmp_path / "nothing", tmp_path / "none"])
+
+
+def test_a_kubeconfig_says_as_whom_to_act_and_by_which_way(tmp_path: Path) -> None:
+    user = {"username": "jane", "password": "secret", "as": "ops", "as-groups": ["a", "b"], "as-uid": "7"}
+    cluster = {"server": "https://c.example", "tls-server-name": "c", "proxy-url": "http://proxy.example:3128"}
+    config = {
+        "current-context": "c",
+        "clusters": [{"name": "c", "cluster": cluster}],
+        "users": [{"name": "u", "user": user | {"as-user-extra": {"example.com/lane": ["x", "y"]}}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+    }
+    path = tmp_path / "config"
+    path.write_text(yaml.safe_dump(config))
+    found = load(path)
+    assert (found.username, found.password, found.server_name, found.proxy) == (
+        *("jane", "secret"),
+        *("c", "http://proxy.example:3128"),
+    )
+    assert found.impersonation == (
+        ("Impersonate-User", "ops"),
+        ("Impersonate-Uid", "7"),
+        ("Impersonate-Group", "a"),
+        ("Impersonate-Group", "b"),
+        ("Impersonate-Extra-example.com%2Flane", "x"),
+        ("Impersonate-Extra-example.com%2Flane", "y"),
+    )

@@ -20,7 +20,7 @@ from fairlead.arbitrator.metrics import ArbitratorMetrics
 from fairlead.arbitrator.serving import ListenAddress, ListenerState, Tls, check_listener, listening
 from fairlead.arbitrator_wiring.component import ArbitratorComponent
 from fairlead.cli.failures import Failure, WrongUsage, explained, parsing
-from fairlead.cli.standalone import access_of, new_election, own_families, serve
+from fairlead.cli.standalone import access_of, new_election, own_families, serve, which_cluster_options
 from fairlead.client.http import HttpApi
 from fairlead.client.informer import Informers
 from fairlead.client.kubeconfig import Access
@@ -44,8 +44,7 @@ class ListenerOptions(msgspec.Struct, frozen=True):
 
 
 @click.command(short_help="Run the arbitrator alone, against any API server.")
-@click.option("--kubeconfig", type=FILE, envvar="KUBECONFIG", help="Which API server.  [default: our pod's]")
-@click.option("--context", default="", help="A context of the kubeconfig.  [default: the current one]")
+@which_cluster_options("Which API server, if not our pod's.")
 @click.option(
     "--leader-elect/--no-leader-elect", default=True, show_default=True, help="Whether to share the work by a lease."
 )
@@ -63,7 +62,7 @@ class ListenerOptions(msgspec.Struct, frozen=True):
 )
 @click.option("--pod-ip", envvar="POD_IP", default="", help="Our own address, for that Service.")
 def arbitrator(
-    kubeconfig: Path | None,
+    kubeconfig: tuple[Path, ...],
     context: str,
     leader_elect: bool,
     lease_namespace: str,

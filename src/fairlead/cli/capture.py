@@ -34,7 +34,7 @@ from fairlead.wording import counted
 @click.option(
     "--prometheus-for", "span", metavar="DURATION", default="24h", show_default=True, help="For how long, until now."
 )
-def capture(kubeconfig: Path | None, context: str, file: Path | None, prometheus: str | None, span: str) -> None:
+def capture(kubeconfig: tuple[Path, ...], context: str, file: Path | None, prometheus: str | None, span: str) -> None:
     """Write a List of the nodes, pods, controllers, quotas and classes of a cluster, for `fairlead simulate --import`.
 
     It only reads, page by page, and leaves out Secrets, ConfigMaps, commands, and the values of variables. What pods

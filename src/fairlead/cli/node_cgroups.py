@@ -40,7 +40,7 @@ from fairlead.sim.machine.hardware import hardware_of
 @click.argument("name", metavar="NODE")
 @click.argument("flags", nargs=-1, type=click.UNPROCESSED, metavar="[KUBELET-FLAGS]...")
 def cgroups(
-    kubeconfig: Path | None,
+    kubeconfig: tuple[Path, ...],
     context: str,
     pod: str | None,
     config: Path | None,

@@ -138,7 +138,7 @@ def run(
     with parsing():
         kind = RuntimeKind(runtime)
         check_user(kind)
-        access = access_of(kubeconfig, context)
+        access = access_of([kubeconfig] if kubeconfig else [], context)
         if join_token and TOKEN.fullmatch(join_token) is None:
             raise WrongUsage("--join-token: a bootstrap token is [a-z0-9]{6}.[a-z0-9]{16}")
         name = node_name or socket.gethostname().lower()

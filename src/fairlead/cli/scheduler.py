@@ -68,10 +68,8 @@ def scheduler(kubeconfig: Path | None, context: str, config: Path | None, leader
     with parsing():
         configuration = scheduling(config) or configurations.load()
         settings = configuration.settings
-        file = kubeconfig or (
-            Path(settings.client_connection.kubeconfig) if settings.client_connection.kubeconfig else None
-        )
-        access = access_of(file, context)
+        file = kubeconfig or settings.client_connection.kubeconfig
+        access = access_of([Path(file)] if file else [], context)
         terms = None
         if settings.leader_election.leader_elect if leader_elect is None else leader_elect:
             terms = _terms(settings.leader_election)

@@ -60,7 +60,7 @@ class ShareRow(msgspec.Struct, frozen=True):
 @which_cluster_options("Which cluster; an arbitrator must run there.")
 @click.option("--resource", default="cpu", show_default=True, help="Of which resource.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def shares(kubeconfig: Path | None, context: str, resource: str, output: str) -> None:
+def shares(kubeconfig: tuple[Path, ...], context: str, resource: str, output: str) -> None:
     """Print what each namespace is guaranteed, deserves, may use now and uses of a resource, its share of the cluster
     (of whatever it has most of, whatever its weight), and why; by groups, the largest share first.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,7 +14,7 @@ import click
 from fairlead.api.verbs import Api
 from fairlead.cli.failures import WrongUsage
 from fairlead.client.http import HttpApi
-from fairlead.client.kubeconfig import Access, in_cluster, load
+from fairlead.client.kubeconfig import Access, in_cluster, load_merged
 from fairlead.client.leader import Election, Terms
 from fairlead.client.metrics import leader_family
 from fairlead.runtime import rng
@@ -32,19 +32,20 @@ def which_cluster_options(which: str = "Which cluster.") -> Callable[[Command], 
         context = click.option("--context", default="", help="A context of the kubeconfig.  [default: the current one]")
         kubeconfig = click.option(
             "--kubeconfig",
-            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            type=click.Path(dir_okay=False, path_type=Path),
+            multiple=True,
             envvar="KUBECONFIG",
-            help=which,
+            help=f"{which} May be repeated: of what has one name the first counts, as of the files in KUBECONFIG.",
         )
         return kubeconfig(context(command))
 
     return decorate
 
 
-def access_of(kubeconfig: Path | None, context: str) -> Access:
-    """The cluster of the kubeconfig; without one, that of our own pod. Raises WrongUsage if there is neither."""
-    if kubeconfig is not None:
-        return load(kubeconfig, context)
+def access_of(kubeconfigs: Sequence[Path], context: str) -> Access:
+    """The cluster of the kubeconfigs; without any, that of our own pod. Raises WrongUsage if there is neither."""
+    if kubeconfigs:
+        return load_merged(kubeconfigs, context)
     try:
         return in_cluster(os.environ)
     except ValueError:

@@ -16,7 +16,7 @@ from fairlead.api.pods import Pod
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import Api, PatchType
 from fairlead.cli.failures import ANSWER_SECONDS, Failure, WrongUsage, explained, parsing
-from fairlead.cli.standalone import access_of, pod_key
+from fairlead.cli.standalone import access_of, pod_key, which_cluster_options
 from fairlead.client.http import HttpApi
 from fairlead.client.kubeconfig import Access
 from fairlead.runtime.loops import run
@@ -50,10 +50,8 @@ class UsageRow(msgspec.Struct, frozen=True):
 
 def _options(command: Callable[..., None]) -> Callable[..., None]:
     """How each of the commands finds its cluster."""
-    kubeconfig = click.Path(exists=True, dir_okay=False, path_type=Path)
     for option in (
-        click.option("--context", default="", help="A context of the kubeconfig.  [default: the current one]"),
-        click.option("--kubeconfig", type=kubeconfig, envvar="KUBECONFIG", help="Which cluster."),
+        which_cluster_options(),
         click.option("-n", "--namespace", help="Of the pod.  [default: that of the context]"),
         click.argument("target", metavar="POD|node/NAME"),
     ):
@@ -78,7 +76,7 @@ def set_(
     settings: tuple[str, ...],
     namespace: str | None,
     container: str,
-    kubeconfig: Path | None,
+    kubeconfig: tuple[Path, ...],
     context: str,
 ) -> None:
     """Declare what a pod, or a node outside its pods, uses from now on. A usage is an amount (300Mi, 250m, 60% of the
@@ -102,7 +100,7 @@ def set_(
 @usage.command(short_help="What a pod or a node uses, and who says so.")
 @_options
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def show(target: str, namespace: str | None, kubeconfig: Path | None, context: str, output: str) -> None:
+def show(target: str, namespace: str | None, kubeconfig: tuple[Path, ...], context: str, output: str) -> None:
     """Print each measure of a pod or a node, its usage, and where that is declared.
 
     \b
@@ -134,7 +132,7 @@ def clear(
     measures: tuple[str, ...],
     namespace: str | None,
     container: str,
-    kubeconfig: Path | None,
+    kubeconfig: tuple[Path, ...],
     context: str,
 ) -> None:
     """Take back what annotations declare of these measures; of all of them if none is named. Profiles, images and

@@ -14,9 +14,9 @@ from fairlead.api.objects import Obj
 from fairlead.api.verbs import Api
 from fairlead.cli.failures import ANSWER_SECONDS, Failure, WrongUsage, explained, parsing
 from fairlead.cli.scheduling import scheduling
-from fairlead.cli.standalone import pod_key
+from fairlead.cli.standalone import pod_key, which_cluster_options
 from fairlead.client.http import HttpApi
-from fairlead.client.kubeconfig import Access, load
+from fairlead.client.kubeconfig import Access, load_merged
 from fairlead.runtime import log_lines
 from fairlead.runtime.loops import run
 from fairlead.scheduler.configuration import Configuration
@@ -34,8 +34,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.command(short_help="Why a pod waits, is where it is, or is gone.")
 @click.argument("pod", metavar="[NAMESPACE/]POD")
 @click.option("-n", "--namespace", help="The pod's namespace.  [default: the context's, or default]")
-@click.option("--kubeconfig", type=_FILE, envvar="KUBECONFIG", help="Which cluster to ask.")
-@click.option("--context", default="", help="A context of the kubeconfig.  [default: the current one]")
+@which_cluster_options("Which cluster to ask.")
 @click.option(
     "--dump",
     "dumps",
@@ -50,7 +49,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 def why(
     pod: str,
     namespace: str | None,
-    kubeconfig: Path | None,
+    kubeconfig: tuple[Path, ...],
     context: str,
     dumps: tuple[Path, ...],
     run_name: str | None,
@@ -77,9 +76,9 @@ def why(
     with parsing():
         configuration = scheduling(scheduler_config)
         objects = _dumped(dumps)
-        if not dumps and kubeconfig is None:
+        if not dumps and not kubeconfig:
             raise WrongUsage("which cluster? Name a kubeconfig with --kubeconfig, or a file with --dump")
-        access = load(kubeconfig, context) if kubeconfig and not dumps else None
+        access = load_merged(kubeconfig, context) if kubeconfig and not dumps else None
         key = pod_key(pod, namespace, access.namespace if access else "default")
     with explained(dumps):
         explanation = run(_explained(objects, access, configuration, key))

@@ -7,6 +7,7 @@ the server raises OSError, and whatever the server refuses raises the `ApiError`
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, Final, Self
 from urllib.parse import urlsplit
@@ -36,8 +37,10 @@ from fairlead.api.verbs import (
     WatchQuery,
     WriteOptions,
 )
-from fairlead.client.kubeconfig import Access, read_token
+from fairlead.client.credential_plugin import PluginCredentials, Shown
+from fairlead.client.kubeconfig import Access, read_token, shown
 from fairlead.client.metrics import RestClientMetrics
+from fairlead.client.proxies import proxy_of
 from fairlead.client.tls import show, tls_of
 from fairlead.client.unreachable import Unreachable
 from fairlead.golang.json import UNREADABLE
@@ -59,7 +62,8 @@ MOST_CONNECTIONS: Final = 64
 #: The longest line of a watch stream.
 LONGEST_EVENT: Final = 16 << 20
 
-_JSON: Final[dict[str, str]] = {"Content-Type": "application/json", "Accept": "application/json"}
+_JSON: Final = "application/json"
+_UNAUTHORIZED: Final = 401
 
 
 class _ListMeta(View):
@@ -113,16 +117,25 @@ class HttpApi:
         user_agent: str = f"fairlead/{__version__}",
         connect_seconds: float = CONNECT_SECONDS,
     ) -> None:
-        """Raises ValueError if the kubeconfig's certificates cannot be used."""
+        """Raises ValueError if the kubeconfig's certificates or its proxy cannot be used."""
+        self._access = access
         self._server = access.server.rstrip("/")
         self._tls = tls_of(access) if self._server.startswith("https") else None
+        self._proxy = proxy_of(self._server, access.proxy)
         self._user_agent, self._connect_seconds = user_agent, connect_seconds
-        self._token, self._token_file, self._token_at = access.token, access.token_file, 0.0
+        self._token, self._token_at = access.token, 0.0
+        self._plugin = PluginCredentials(access.plugin) if access.plugin is not None else None
+        self._given: Shown | None = None
         self._session: aiohttp.ClientSession
         self.metrics = RestClientMetrics(urlsplit(self._server).netloc)
 
     async def __aenter__(self) -> Self:
-        connector = aiohttp.TCPConnector(limit=0, limit_per_host=MOST_CONNECTIONS + 32, ssl=self._tls or True)
+        given = await self._given_now()
+        # who shows a certificate of a plugin shows it when a connection is made, and is to show the next one in time
+        is_anew = given is not None and bool(given.certificate)
+        connector = aiohttp.TCPConnector(
+            limit=0, limit_per_host=MOST_CONNECTIONS + 32, ssl=self._tls or True, force_close=is_anew
+        )
         timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS, sock_connect=self._connect_seconds)
         self._session = aiohttp.ClientSession(
             connector=connector,
@@ -177,10 +190,10 @@ class HttpApi:
         )
         if query.send_initial_events is not None:
             params["sendInitialEvents"] = str(query.send_initial_events).lower()
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=SILENCE_SECONDS)
-        path = self._server + resource.path(namespace=namespace)
+        limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=SILENCE_SECONDS)
+        path = resource.path(namespace=namespace)
         try:
-            async with self._session.get(path, params=params, headers=self._headers(), timeout=timeout) as response:
+            async with self._sent("GET", path, params, limits=limits) as response:
                 if response.status >= 400:
                     raise error_of(response.status, await response.read())
                 try:
@@ -250,14 +263,11 @@ class HttpApi:
         path: str,
         params: Mapping[str, str] | None = None,
         body: bytes | None = None,
-        content_type: str = "application/json",
+        content_type: str = _JSON,
     ) -> bytes:
-        headers = self._headers() | {"Content-Type": str(content_type)}
         began, code = stopwatch(), None
         try:
-            async with self._session.request(
-                method, self._server + path, params=params, data=body, headers=headers
-            ) as response:
+            async with self._sent(method, path, params, body, content_type) as response:
                 answer, code = await response.read(), response.status
         except (aiohttp.ClientError, TimeoutError) as error:
             raise Unreachable(self._server, str(error) or "it does not answer in time") from error
@@ -267,10 +277,48 @@ class HttpApi:
             raise error_of(response.status, answer)
         return answer
 
-    def _headers(self) -> dict[str, str]:
-        if self._token_file is not None and monotonic() >= self._token_at + TOKEN_SECONDS:
-            self._token, self._token_at = read_token(self._token_file), monotonic()
-        return _JSON | {"Authorization": f"Bearer {self._token}"} if self._token else _JSON
+    @asynccontextmanager
+    async def _sent(
+        self,
+        method: str,
+        path: str,
+        params: Mapping[str, str] | None,
+        body: bytes | None = None,
+        content_type: str = _JSON,
+        limits: aiohttp.ClientTimeout | None = None,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        given = await self._given_now()
+        token = given.token if given is not None else self._token_now()
+        headers = {"Content-Type": str(content_type), "Accept": _JSON} | shown(token, self._access)
+        async with self._session.request(
+            method,
+            self._server + path,
+            params=params,
+            data=body,
+            headers=[*headers.items(), *self._access.impersonation],
+            timeout=limits or self._session.timeout,
+            proxy=self._proxy,
+            server_hostname=self._access.server_name or None,
+        ) as response:
+            if response.status == _UNAUTHORIZED and given is not None and self._plugin is not None:
+                self._plugin.forget(given)
+            yield response
+
+    async def _given_now(self) -> Shown | None:
+        """What the plugin gives, if there is one. Raises NoCredentials."""
+        if self._plugin is None:
+            return None
+        given = await self._plugin.current()
+        if given is not self._given and given.certificate and self._tls is not None:
+            show(self._tls, given.certificate, given.key)
+        self._given = given
+        return given
+
+    def _token_now(self) -> str:
+        file = self._access.token_file
+        if file is not None and monotonic() >= self._token_at + TOKEN_SECONDS:
+            self._token, self._token_at = read_token(file), monotonic()
+        return self._token
 
 
 # --- what is sent ---------------------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ Source: k8s.io/apiserver, pkg/util/webhook (1.36).
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -31,6 +30,8 @@ class KubeconfigService:
         self._access = kubeconfig.load(file)
         if not self._access.server:
             raise ValueError(f"{file}: the current context has no server")
+        if self._access.plugin is not None:
+            raise ValueError(f"{file}: exec is not supported where this server shows a service who it is")
         self._context, self._seconds = tls_of(self._access), seconds
         self._connections = Connections()
 
@@ -44,20 +45,14 @@ class KubeconfigService:
 
     async def post(self, body: bytes, *, most: int, allows_empty: bool = False) -> bytes:
         """The answer, which has at most so many bytes. Raises CallError."""
-        access, headers = self._access, dict[str, str]()
-        token = access.token
-        if access.token_file is not None:
-            token = await asyncio.to_thread(kubeconfig.read_token, access.token_file)
-        if token:
-            headers["Authorization"] = f"Bearer {token}"
         return await self._connections.ask(
             "POST",
-            access.server,
+            self._access.server,
             body,
             context=self._context,
             seconds=self._seconds,
             most=most,
-            headers=headers,
+            headers=await kubeconfig.authorization(self._access),
             allows_empty=allows_empty,
         )
 

@@ -6,9 +6,7 @@ Source: apiserver, pkg/util/webhook/authentication.go (1.36).
 
 from __future__ import annotations
 
-import asyncio
 import ssl
-from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -30,19 +28,10 @@ class Credential(msgspec.Struct, frozen=True):
 
     name: str
     access: Access
-    username: str = ""
-    password: str = ""
 
     async def headers(self) -> dict[str, str]:
         """The `Authorization` that goes along, if there is one. OSError: the file of its token cannot be read."""
-        token, file = self.access.token, self.access.token_file
-        if file is not None:
-            token = await asyncio.to_thread(kubeconfig.read_token, file)
-        if token:
-            return {"Authorization": f"Bearer {token}"}
-        if self.username:
-            return {"Authorization": f"Basic {b64encode(f'{self.username}:{self.password}'.encode()).decode()}"}
-        return {}
+        return await kubeconfig.authorization(self.access)
 
 
 class WebhookCredentials:
@@ -84,7 +73,7 @@ def _credential(name: str, access: Access, user: dict[str, Any]) -> Credential:
             show(trusting_anybody(), access.client_certificate, access.client_key)
         except ssl.SSLError as error:
             raise ValueError(f"the certificate and key of the user {name!r} cannot be used: {error}") from None
-    return Credential(name, access, user.get("username", ""), user.get("password", ""))
+    return Credential(name, access)
 
 
 def _current_user(config: dict[str, Any]) -> str:
