@@ -126,11 +126,14 @@ def test_a_plugin_is_told_what_it_is_for(tmp_path: Path) -> None:
     }
 
 
-def test_a_plugin_beside_the_kubeconfig_is_found_there_and_others_in_the_path(tmp_path: Path) -> None:
-    stated = {"apiVersion": V1, "command": "./plugin", "interactiveMode": "Never"}
-    found = load(kubeconfig(tmp_path, "https://c.example", stated)).plugin
+def test_a_plugin_beside_the_kubeconfig_is_found_there_and_others_in_the_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    stated, here = {"apiVersion": V1, "command": "./plugin", "interactiveMode": "Never"}, Path()
+    found = load(kubeconfig(here, "https://c.example", stated)).plugin
     assert found is not None and found.command == str(tmp_path / "plugin")
-    found = load(kubeconfig(tmp_path, "https://c.example", stated | {"command": "aws"})).plugin
+    found = load(kubeconfig(here, "https://c.example", stated | {"command": "aws"})).plugin
     assert found is not None and found.command == "aws"
 
 

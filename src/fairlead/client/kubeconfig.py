@@ -115,14 +115,14 @@ def _put(
 
 def load(path: Path, context: str = "") -> Access:
     """The current (or named) context of a kubeconfig; ValueError says what is wrong with it."""
-    return _access(_beside(read(path), path.parent), context)
+    return _access(_beside(read(path), path.absolute().parent), context)
 
 
 def load_merged(paths: Sequence[Path], context: str = "") -> Access:
     """The same of several, as KUBECONFIG names them: of entries with one name the first counts, and those files that
     are not there have none. OSError if none of them is."""
     there = [path for path in paths if path.exists()]
-    return _access(_merged(_beside(read(path), path.parent) for path in there or paths[:1]), context)
+    return _access(_merged(_beside(read(path), path.absolute().parent) for path in there or paths[:1]), context)
 
 
 def _merged(configs: Iterable[dict[str, Any]]) -> dict[str, Any]:
@@ -177,7 +177,7 @@ def _access(config: dict[str, Any], context: str) -> Access:
 def users(config: Mapping[str, Any], path: Path) -> dict[str, Access]:
     """What each user of a kubeconfig shows, whatever the server; ValueError or OSError where that cannot be read."""
     found: dict[str, Access] = {}
-    for entry in _beside(dict(config), path.parent).get("users") or ():
+    for entry in _beside(dict(config), path.absolute().parent).get("users") or ():
         name = _name(entry)
         if not isinstance(name, str) or not isinstance(user := entry.get("user") or {}, dict):
             raise ValueError(f"{path}: a user without a name, or which is none")
