@@ -83,7 +83,8 @@ def why(
     with explained(dumps):
         explanation = run(_explained(objects, access, configuration, key))
     if explanation is None:
-        raise Failure(f'pods "{pod}" not found in namespace {key.partition("/")[0]}')
+        place, _, name = key.partition("/")
+        raise Failure(f'pods "{name}" not found in namespace {place}')
     click.echo(msgspec.json.encode(explanation).decode() if output == "json" else "\n".join(_lines(explanation)))
 
 
