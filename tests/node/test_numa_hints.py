@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -113,3 +115,16 @@ def test_no_policy_refuses_nobody_and_the_strict_ones_only_what_is_not_preferred
     assert HintPolicy(BEST_EFFORT).best(hints, ALL)[1]
     restricted, single = (HintPolicy(name).best(hints, ALL)[1] for name in (RESTRICTED, SINGLE_NODE))
     assert restricted or not single
+
+
+def test_many_kinds_of_resources_on_many_numa_nodes_are_settled_at_once() -> None:
+    """Of all combinations of hints that they give there are more than anybody could try."""
+    numbers = range(8)
+    sets = [frozenset(each) for size in range(1, 9) for each in combinations(numbers, size)]
+    narrow = [Hint(nodes, len(nodes) == 2) for nodes in sets if len(nodes) > 1]
+    hints = {"cpu": narrow} | {f"hugepages-{size}Mi": narrow for size in range(9)}
+    nodes = NumaNodes(frozenset(numbers))
+    assert HintPolicy(RESTRICTED).best([hints], nodes) == (hint("01"), True)
+    without = [each for each in narrow if each.nodes != frozenset({0, 1})]
+    assert HintPolicy(RESTRICTED).best([hints, of(*without)], nodes) == (hint("02"), True)
+    assert HintPolicy(RESTRICTED).best([hints, of(hint("7"))], nodes) == (no("7"), False)
