@@ -7,6 +7,7 @@ import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -125,6 +126,30 @@ async def test_a_plugin_is_found_among_all_plugins_of_the_node_too(short: Path) 
             assert wrong.told[-1].error.endswith(
                 "manager version, v1beta1, is not among plugin supported versions [v1alpha]"
             )
+
+
+class Silent(FakePlugin):
+    """It does not answer the first thing that it is asked once it is found."""
+
+    async def _get_options(self, stream: Any) -> None:
+        self.asked.append("options")
+        await self.goes_on.wait()
+        await super()._get_options(stream)
+
+
+@in_loop
+async def test_a_plugin_that_hangs_as_it_registers_holds_up_no_other(short: Path) -> None:
+    async with node_with_plugins(short) as plugins:
+        silent, second = Silent(short, resource="fairlead.test/silent"), "fairlead.test/second"
+        silent.goes_on.clear()
+        async with listening(silent, is_watched_for=True):
+            await until(lambda: silent.asked == ["options"])
+            async with listening(FakePlugin(short, resource=second), is_watched_for=True):
+                await until(has(plugins, 3, 3, second))
+            await until(has(plugins, 3, 0, second))
+            assert not silent.told
+            silent.goes_on.set()
+            await until(has(plugins, 3, 3, silent.resource))
 
 
 @in_loop

@@ -20,6 +20,8 @@ from fairlead.api.builtin import CSI_NODES, NODES
 from fairlead.api.errors import ApiError, Conflict, NotFound
 from fairlead.api.objects import Obj
 from fairlead.api.verbs import Api
+from fairlead.golang.json_errors import json_error
+from fairlead.golang.quoting import go_quote
 
 if TYPE_CHECKING:
     from fairlead.agent.csi.messages import NodeInfo
@@ -67,7 +69,7 @@ class CsiDrivers:
             about = await client.call(GET_INFO, Nothing(), _INFO_SECONDS)
             said = await client.call(GET_CAPABILITIES, Nothing(), _INFO_SECONDS)
             await self._changed(lambda: self._install(info.name, about))
-        except (RuntimeFailure, ApiError, OSError) as failure:
+        except (RuntimeFailure, ApiError, OSError, ValueError) as failure:
             client.close()
             return f"plugin registration failed with err: {failure}"
         can = frozenset(each.rpc.type for each in said.capabilities if each.rpc is not None)
@@ -101,7 +103,7 @@ class CsiDrivers:
             try:
                 await self._changed(lambda: self._uninstall(name))
                 return
-            except (ApiError, OSError) as error:
+            except (ApiError, OSError, ValueError) as error:
                 log.info("CSI driver %s cannot be taken out of the CSINode yet: %s", name, error)
                 await asyncio.sleep(_AGAIN_SECONDS)
 
@@ -116,6 +118,8 @@ class CsiDrivers:
                     raise
 
     async def _install(self, name: str, about: NodeInfo) -> None:
+        if not about.node_id:
+            raise ValueError("error adding CSI driver node info: driverNodeID must not be empty")
         segments: Mapping[str, str] = about.accessible_topology.segments if about.accessible_topology else {}
         await self._annotate(name, about.node_id, segments)
         entry: Obj = {"name": name, "nodeID": about.node_id, "topologyKeys": sorted(segments)}
@@ -137,16 +141,35 @@ class CsiDrivers:
             await self._api.update(CSI_NODES, found)
 
     async def _annotate(self, name: str, node_id: str | None, labels: Mapping[str, str]) -> None:
-        """What a driver calls the node; and where the node is to it, which stays when the driver goes."""
+        """What a driver calls the node; and where the node is to it, which stays when the driver goes.
+
+        ValueError for an annotation that somebody else has written, and for a driver that says where the node is not.
+        """
         meta = (await self._api.get(NODES, self._node_name)).obj()["metadata"]
         before = (meta.get("annotations") or {}).get(_NODE_IDS)
-        ids = json.loads(before) if before else {}
+        ids = _node_ids(before) if before else {}
         ids = {key: value for key, value in ids.items() if key != name} | ({name: node_id} if node_id else {})
         written = json.dumps(ids, separators=(",", ":"), sort_keys=True) if ids else None
         known = meta.get("labels") or {}
-        new = {key: value for key, value in labels.items() if known.get(key) != value}
+        for key, value in labels.items():
+            if (label := known.get(key, value)) != value:
+                told, there = (f"{go_quote(key)}:{go_quote(each)}" for each in (value, label))
+                raise ValueError(
+                    f"detected topology value collision: driver reported {told} but existing label is {there}"
+                )
+        new = {key: value for key, value in labels.items() if key not in known}
         if written == before and not new:
             return
         guarded = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
         patch = {"metadata": {**guarded, "annotations": {_NODE_IDS: written}, "labels": new}}
         await self._api.patch(NODES, self._node_name, "", patch)
+
+
+def _node_ids(annotation: str) -> dict[str, str]:
+    """What drivers call the node. ValueError, in a kubelet's words."""
+    try:
+        return msgspec.json.decode(annotation, type=dict[str, str])
+    except msgspec.DecodeError as problem:
+        why = json_error(annotation.encode()) or problem
+        stated = f"{go_quote(_NODE_IDS)} annotation value ({go_quote(annotation)})"
+        raise ValueError(f"failed to parse node's {stated} err={why}") from None
