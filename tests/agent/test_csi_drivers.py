@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from fairlead.agent.csi.drivers import CSI, CsiDrivers
 from fairlead.agent.csi.messages import NodeInfo, Topology
+from fairlead.agent.csi.volumes import PUBLISHED, CsiVolumes
 from fairlead.agent.plugins.messages import PluginInfo
 from fairlead.api.builtin import CSI_NODES, NODES
 from fairlead.api.objects import Obj
@@ -70,3 +73,20 @@ async def test_a_driver_must_call_the_node_something(short: Path) -> None:
         "plugin registration failed with err: error adding CSI driver node info: driverNodeID must not be empty"
     )
     assert "labels" not in meta
+
+
+@pytest.mark.parametrize("left", [[], ["mount/"], ["vol_data.json"], ["mount/", "vol_data.json.new"]])
+@in_loop
+async def test_what_an_agent_leaves_that_is_killed_as_it_mounts_is_removed(tmp_path: Path, left: list[str]) -> None:
+    """The pod could not go, for what was left of its volume kept its folder."""
+    server, pods = Server(MemoryStore()), tmp_path / "pods"
+    for name in ("data", "more"):
+        folder = pods / "uid" / PUBLISHED / name
+        folder.mkdir(parents=True)
+        for each in left:
+            (folder / each).mkdir() if each.endswith("/") else (folder / each).touch()
+    drivers = CsiDrivers(server.api, NODE)
+    volumes = CsiVolumes(tmp_path, pods, server.api, NODE, drivers, lambda: None, lambda: None)
+    assert volumes.folders() == [pods / "uid"]
+    await volumes.unmount(pods / "uid")
+    assert not volumes.folders()
