@@ -392,6 +392,20 @@ async def test_a_node_has_so_many_resources_of_plugins_at_most(short: Path, monk
 
 
 @in_loop
+async def test_who_registers_under_ever_other_names_is_counted_under_one(
+    short: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairlead.agent.device_plugins.metrics._MOST_NAMES", 2)
+    async with node_with_plugins(short) as plugins, offering(FakePlugin(short)):
+        for name in ("no-name", "fairlead.test/a", "fairlead.test/b", "fairlead.test/c"):
+            with suppress(CallFailed):
+                await FakePlugin(short, resource=name, version="v1alpha").register()
+        counted = {each.name: dict(each.read()) for each in plugins.families}
+        found = counted["kubelet_device_plugin_registration_total"]
+        assert found == {(RESOURCE,): 1, ("fairlead.test/a",): 1, ("others",): 3}
+
+
+@in_loop
 async def test_a_plugin_that_never_answers_holds_up_those_alone_who_want_its_devices(short: Path) -> None:
     other = FakePlugin(short, resource="fairlead.test/other")
     async with node_with_plugins(short) as plugins, offering(FakePlugin(short)) as slow, offering(other):
