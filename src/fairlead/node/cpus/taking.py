@@ -99,7 +99,10 @@ class _Taking:
 
     def take_whole(self, level: Level) -> None:
         """Of whatever is free as a whole as much as is needed."""
-        whole, free = self._topology.within(level, self._topology.locations), self.free_by(level)
+        whole = self._topology.whole[level]
+        if self.missing < min(map(len, whole.values()), default=0):
+            return
+        free = self.free_by(level)
         for id_ in self.ordered(level):
             if free[id_] == whole[id_] and len(whole[id_]) <= self.missing:
                 self.take(whole[id_])
