@@ -75,6 +75,21 @@ async def test_a_driver_must_call_the_node_something(short: Path) -> None:
     assert "labels" not in meta
 
 
+@in_loop
+async def test_a_csinode_that_somebody_has_deleted_is_made_anew(short: Path) -> None:
+    server = Server(MemoryStore())
+    await server.open(["ServiceAccount"])
+    made = (await server.api.create(NODES, {"metadata": {"name": NODE}})).obj()
+    drivers = CsiDrivers(server.api, NODE)
+    async with serving(driver := CsiDriver(short)):
+        info = PluginInfo(type=CSI, name=NAME, endpoint=str(driver.socket), supported_versions=["1.0.0"])
+        assert await drivers.register(info, info.endpoint) == ""
+        drivers.close()
+    found = (await server.api.get(CSI_NODES, NODE)).obj()
+    assert [each["name"] for each in found["spec"]["drivers"]] == [NAME]
+    assert [each["uid"] for each in found["metadata"]["ownerReferences"]] == [made["metadata"]["uid"]]
+
+
 @pytest.mark.parametrize("left", [[], ["mount/"], ["vol_data.json"], ["mount/", "vol_data.json.new"]])
 @in_loop
 async def test_what_an_agent_leaves_that_is_killed_as_it_mounts_is_removed(tmp_path: Path, left: list[str]) -> None:

@@ -22,6 +22,7 @@ from fairlead.api.objects import Obj
 from fairlead.api.verbs import Api
 from fairlead.golang.json_errors import json_error
 from fairlead.golang.quoting import go_quote
+from fairlead.node.csi_node import make_csi_node
 
 if TYPE_CHECKING:
     from fairlead.agent.csi.messages import NodeInfo
@@ -121,11 +122,15 @@ class CsiDrivers:
         if not about.node_id:
             raise ValueError("error adding CSI driver node info: driverNodeID must not be empty")
         segments: Mapping[str, str] = about.accessible_topology.segments if about.accessible_topology else {}
-        await self._annotate(name, about.node_id, segments)
+        uid = await self._annotate(name, about.node_id, segments)
         entry: Obj = {"name": name, "nodeID": about.node_id, "topologyKeys": sorted(segments)}
         if about.max_volumes_per_node > 0:
             entry["allocatable"] = {"count": about.max_volumes_per_node}
-        await self._put(name, entry)
+        try:
+            await self._put(name, entry)
+        except NotFound:  # somebody has deleted it
+            await make_csi_node(self._api, self._node_name, uid)
+            await self._put(name, entry)
 
     async def _uninstall(self, name: str) -> None:
         with suppress(NotFound):
@@ -140,8 +145,9 @@ class CsiDrivers:
             found["spec"]["drivers"] = after
             await self._api.update(CSI_NODES, found)
 
-    async def _annotate(self, name: str, node_id: str | None, labels: Mapping[str, str]) -> None:
-        """What a driver calls the node; and where the node is to it, which stays when the driver goes.
+    async def _annotate(self, name: str, node_id: str | None, labels: Mapping[str, str]) -> str:
+        """What a driver calls the node; and where the node is to it, which stays when the driver goes. The uid of the
+        node.
 
         ValueError for an annotation that somebody else has written, and for a driver that says where the node is not.
         """
@@ -158,11 +164,13 @@ class CsiDrivers:
                     f"detected topology value collision: driver reported {told} but existing label is {there}"
                 )
         new = {key: value for key, value in labels.items() if key not in known}
+        uid: str = meta["uid"]
         if written == before and not new:
-            return
-        guarded = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
+            return uid
+        guarded = {"uid": uid, "resourceVersion": meta["resourceVersion"]}
         patch = {"metadata": {**guarded, "annotations": {_NODE_IDS: written}, "labels": new}}
         await self._api.patch(NODES, self._node_name, "", patch)
+        return uid
 
 
 def _node_ids(annotation: str) -> dict[str, str]:
