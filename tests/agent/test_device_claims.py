@@ -282,6 +282,17 @@ async def test_how_devices_are_is_shown_as_their_driver_tells_it(short: Path) ->
 
 
 @in_loop
+async def test_a_driver_that_has_gone_is_listened_to_no_more(short: Path) -> None:
+    """Its connection is closed as who listens is cancelled, who was told of the one alone and listened on."""
+    device = NAME, "p", "gadget-0"
+    async with world(short) as here, with_driver(here, Driver(short, tells_health=True)) as driver:
+        driver.becomes(HEALTHY)
+        await until(lambda: here.claims._healths.of(device) == {"health": "Healthy"})
+        driver.registration.unlink()
+        await until(lambda: not [task for task in asyncio.all_tasks() if task.get_name().startswith("health of")])
+
+
+@in_loop
 async def test_an_extended_resource_stands_for_requests_of_a_claim(short: Path) -> None:
     async with world(short) as here, with_driver(here, Driver(short, cdi=("v.test/g=1",))):
         container: Obj = {"name": "c", "image": "i", "resources": {"limits": {"example.com/gadget": "1"}}}
