@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,8 +13,11 @@ from fairlead.agent.csi.messages import NodeInfo, Topology
 from fairlead.agent.csi.volumes import PUBLISHED, CsiVolumes
 from fairlead.agent.plugins.messages import PluginInfo
 from fairlead.api.builtin import CSI_NODES, NODES
+from fairlead.api.encoded import Encoded
 from fairlead.api.objects import Obj
+from fairlead.api.resources import Resource
 from fairlead.server.assembly import Server
+from fairlead.server.registry.registry import UserApi
 from fairlead.store.memory import MemoryStore
 from tests.agent.csi_driver import NAME, CsiDriver, serving
 from tests.agent.device_driver import short as short
@@ -88,6 +93,46 @@ async def test_a_csinode_that_somebody_has_deleted_is_made_anew(short: Path) -> 
     found = (await server.api.get(CSI_NODES, NODE)).obj()
     assert [each["name"] for each in found["spec"]["drivers"]] == [NAME]
     assert [each["uid"] for each in found["metadata"]["ownerReferences"]] == [made["metadata"]["uid"]]
+
+
+class Slow:
+    """An API server that takes its time to take a driver out of a CSINode."""
+
+    def __init__(self, api: UserApi) -> None:
+        self._api, self.goes_on = api, asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._api, name)
+
+    async def update(self, resource: Resource, obj: Obj, **more: Any) -> Encoded:
+        if resource == CSI_NODES and not obj["spec"]["drivers"]:
+            await self.goes_on.wait()
+        return await self._api.update(resource, obj, **more)
+
+
+@in_loop
+async def test_a_driver_that_starts_anew_is_there_however_long_it_takes_to_take_out_the_old_one(short: Path) -> None:
+    server = Server(MemoryStore())
+    await server.open(["ServiceAccount"])
+    await server.api.create(NODES, {"metadata": {"name": NODE}})
+    await server.api.create(CSI_NODES, {"metadata": {"name": NODE}, "spec": {"drivers": []}})
+    slow: Any = Slow(server.api)
+    drivers = CsiDrivers(slow, NODE)
+    async with serving(driver := CsiDriver(short)):
+        info = PluginInfo(type=CSI, name=NAME, endpoint=str(driver.socket), supported_versions=["1.0.0"])
+        assert await drivers.register(info, info.endpoint) == ""
+        drivers.deregister(NAME, info.endpoint)
+        (leaving,) = (task for task in asyncio.all_tasks() if task.get_name() == f"CSI driver {NAME}")
+        again = asyncio.create_task(drivers.register(info, info.endpoint))
+        await asyncio.wait([again], timeout=1)
+        slow.goes_on.set()
+        await asyncio.gather(again, leaving)
+        assert drivers.get(NAME) is not None
+        drivers.close()
+    found = (await server.api.get(CSI_NODES, NODE)).obj()
+    assert [each["name"] for each in found["spec"]["drivers"]] == [NAME]
+    annotations = (await server.api.get(NODES, NODE)).obj()["metadata"]["annotations"]
+    assert annotations[NODE_IDS] == f'{{"{NAME}":"machine-7"}}'
 
 
 @pytest.mark.parametrize("left", [[], ["mount/"], ["vol_data.json"], ["mount/", "vol_data.json.new"]])

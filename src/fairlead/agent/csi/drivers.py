@@ -51,6 +51,8 @@ class CsiDrivers:
         self._api, self._node_name = api, node_name
         self._drivers: dict[str, Driver] = {}
         self._leaving: set[asyncio.Task[None]] = set()
+        #: One at a time changes what the cluster knows: a driver that starts anew goes and comes at once.
+        self._changing = asyncio.Lock()
 
     def get(self, name: str) -> Driver | None:
         return self._drivers.get(name)
@@ -69,14 +71,15 @@ class CsiDrivers:
         try:
             about = await client.call(GET_INFO, Nothing(), _INFO_SECONDS)
             said = await client.call(GET_CAPABILITIES, Nothing(), _INFO_SECONDS)
-            await self._changed(lambda: self._install(info.name, about))
+            can = frozenset(each.rpc.type for each in said.capabilities if each.rpc is not None)
+            async with self._changing:
+                await self._changed(lambda: self._install(info.name, about))
+                if (before := self._drivers.get(info.name)) is not None:
+                    before.client.close()
+                self._drivers[info.name] = Driver(info.name, endpoint, client, can)
         except (RuntimeFailure, ApiError, OSError, ValueError) as failure:
             client.close()
             return f"plugin registration failed with err: {failure}"
-        can = frozenset(each.rpc.type for each in said.capabilities if each.rpc is not None)
-        if (before := self._drivers.get(info.name)) is not None:
-            before.client.close()
-        self._drivers[info.name] = Driver(info.name, endpoint, client, can)
         log.info("CSI driver %s at %s has registered", info.name, endpoint)
         return ""
 
@@ -102,7 +105,9 @@ class CsiDrivers:
         """Take it out of the CSINode, unless it is back."""
         while name not in self._drivers:
             try:
-                await self._changed(lambda: self._uninstall(name))
+                async with self._changing:
+                    if name not in self._drivers:
+                        await self._changed(lambda: self._uninstall(name))
                 return
             except (ApiError, OSError, ValueError) as error:
                 log.info("CSI driver %s cannot be taken out of the CSINode yet: %s", name, error)
