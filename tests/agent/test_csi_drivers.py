@@ -81,6 +81,12 @@ async def test_a_driver_must_call_the_node_something(short: Path) -> None:
 
 
 @in_loop
+async def test_a_driver_may_take_more_volumes_than_a_csinode_can_tell(short: Path) -> None:
+    problem, _ = await registered(short, CsiDriver(short, about=NodeInfo(node_id="m", max_volumes_per_node=1 << 40)))
+    assert problem == ""
+
+
+@in_loop
 async def test_a_csinode_that_somebody_has_deleted_is_made_anew(short: Path) -> None:
     server = Server(MemoryStore())
     await server.open(["ServiceAccount"])

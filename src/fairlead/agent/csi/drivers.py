@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 CSI: Final = "CSIPlugin"
 _NODE_IDS: Final = "csi.volume.kubernetes.io/nodeid"
 _INFO_SECONDS: Final = 120.0
+#: As large a number as a CSINode can tell.
+_MOST_VOLUMES: Final = 2**31 - 1
 _TRIES: Final = 5
 _AGAIN_SECONDS: Final = 10.0
 
@@ -130,7 +132,7 @@ class CsiDrivers:
         uid = await self._annotate(name, about.node_id, segments)
         entry: Obj = {"name": name, "nodeID": about.node_id, "topologyKeys": sorted(segments)}
         if about.max_volumes_per_node > 0:
-            entry["allocatable"] = {"count": about.max_volumes_per_node}
+            entry["allocatable"] = {"count": min(about.max_volumes_per_node, _MOST_VOLUMES)}
         try:
             await self._put(name, entry)
         except NotFound:  # somebody has deleted it
