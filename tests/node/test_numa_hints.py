@@ -8,7 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairlead.node.cpus.policy import StaticPolicy
+from fairlead.node.cpus.state import CpuState
+from fairlead.node.cpus.topology import Location, Topology
 from fairlead.node.numa_hints import BEST_EFFORT, NONE, RESTRICTED, SINGLE_NODE, Hint, HintPolicy, Hints, NumaNodes
+from fairlead.node.placement import Held, Policies, placed
+from tests.work import calls
 
 ALL = NumaNodes(frozenset(range(4)))
 
@@ -128,3 +133,17 @@ def test_many_kinds_of_resources_on_many_numa_nodes_are_settled_at_once() -> Non
     without = [each for each in narrow if each.nodes != frozenset({0, 1})]
     assert HintPolicy(RESTRICTED).best([hints, of(*without)], nodes) == (hint("02"), True)
     assert HintPolicy(RESTRICTED).best([hints, of(hint("7"))], nodes) == (no("7"), False)
+
+
+def test_without_a_policy_sets_of_numa_nodes_are_not_looked_at() -> None:
+    """A machine may have two dozen, of which there are sixteen million sets."""
+    machine = Topology({cpu: Location(cpu, numa=cpu % 16) for cpu in range(64)})
+    policies = Policies(NumaNodes(machine.ids("numa")), HintPolicy(NONE), StaticPolicy(machine, frozenset({0})))
+    amounts = {"cpu": "2", "memory": "1Gi"}
+    spec = {"containers": [{"name": "c", "resources": {"requests": amounts, "limits": amounts}}]}
+    pod = {"metadata": {"uid": "u"}, "spec": spec}
+
+    def place() -> None:
+        assert placed(policies, Held(CpuState(machine.cpus)), pod).refusal is None
+
+    assert calls(place) < 20_000

@@ -16,7 +16,7 @@ from fairlead.node.asked import Asked, asked
 from fairlead.node.cpus.policy import SMT_ALIGNMENT, NotAligned, StaticPolicy
 from fairlead.node.cpus.state import CpuState
 from fairlead.node.cpus.taking import NotEnoughCpus
-from fairlead.node.numa_hints import Hint, HintPolicy, NumaNodes
+from fairlead.node.numa_hints import NONE, Hint, HintPolicy, NumaNodes
 from fairlead.node.numa_memory.policy import NoMemory, StaticMemory
 from fairlead.node.numa_memory.state import Assigned
 
@@ -58,7 +58,11 @@ class Placement(msgspec.Struct, frozen=True):
 
 def placed(policies: Policies, held: Held, manifest: Obj) -> Placement:
     pod, after, requests = asked(manifest), held, {_CPU: 0, _MEMORY: 0}
-    for_pod = _best_for_pod(policies, held, pod) if policies.hints.is_for_pods else None
+    for_pod: tuple[Hint, bool] | None = None
+    if policies.hints.name == NONE:  # there may be more sets of NUMA nodes than anybody could look at
+        for_pod = policies.hints.best((), policies.nodes)
+    elif policies.hints.is_for_pods:
+        for_pod = _best_for_pod(policies, held, pod)
     for name in pod.names:
         hint, is_taken = for_pod or _best(policies, after, pod, name)
         if not is_taken:
