@@ -183,6 +183,16 @@ async def test_a_plugin_that_starts_anew_takes_the_place_of_the_old_one(short: P
 
 
 @in_loop
+async def test_a_plugin_may_register_again_and_again_without_a_write_each_time(short: Path) -> None:
+    async with node_with_plugins(short) as plugins, offering(FakePlugin(short)) as plugin:
+        written = (short / FOLDER / CHECKPOINT).stat().st_mtime_ns
+        for _ in range(10):
+            await plugin.register()
+        await until(has(plugins, 3, 3))
+        assert (short / FOLDER / CHECKPOINT).stat().st_mtime_ns == written
+
+
+@in_loop
 async def test_pods_get_devices_that_nobody_has_and_give_them_back(short: Path) -> None:
     async with node_with_plugins(short) as plugins, offering(FakePlugin(short)) as plugin:
         await until(has(plugins, 3, 3))
