@@ -6,7 +6,7 @@ Every call opens the connection anew where it was lost, so a runtime may be rest
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Coroutine, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator
 from contextlib import aclosing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -156,7 +156,7 @@ async def apart(work: Coroutine[Any, Any, T]) -> T:
     return task.result()
 
 
-async def following(told: AsyncGenerator[bytes, None]) -> bytes | None:
+async def following(told: AsyncIterator[bytes]) -> bytes | None:
     """What is told next; None: nothing any more."""
     return await anext(told, None)
 

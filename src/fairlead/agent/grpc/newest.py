@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Final
 
+from fairlead.agent.grpc.client import following
 from fairlead.runtime.clock import monotonic
 
 #: How much is read between two looks; then whoever tells it has to wait. Each message counts as so much at least.
@@ -15,7 +16,7 @@ _LEAST_BYTES: Final = 1 << 10
 
 async def newest(told: AsyncIterator[bytes], pause_seconds: float) -> AsyncGenerator[bytes, None]:
     """What is told, one thing in so many seconds at most: of what comes meanwhile the last."""
-    coming = asyncio.ensure_future(_next(told))
+    coming = asyncio.ensure_future(following(told))
     found: bytes | None = None
     due, left = monotonic(), _MOST_BYTES
     try:
@@ -29,14 +30,10 @@ async def newest(told: AsyncIterator[bytes], pause_seconds: float) -> AsyncGener
                 if (found := coming.result()) is None:
                     return
                 left -= max(len(found), _LEAST_BYTES)
-                coming = asyncio.ensure_future(_next(told))
+                coming = asyncio.ensure_future(following(told))
             if found is not None and monotonic() >= due:
                 yield found
                 found, due, left = None, monotonic() + pause_seconds, _MOST_BYTES
     finally:
         coming.cancel()
         await asyncio.gather(coming, return_exceptions=True)
-
-
-async def _next(told: AsyncIterator[bytes]) -> bytes | None:
-    return await anext(told, None)
