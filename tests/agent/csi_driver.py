@@ -21,6 +21,8 @@ from fairlead.agent.plugins.sockets import PLUGINS, REGISTRY
 from tests.agent.device_driver import ServerCodec, handler
 
 NAME = "disks.fairlead.test"
+_RACK = csi.Topology(segments={"topology.fairlead.test/rack": "r1"})
+ABOUT = csi.NodeInfo(node_id="machine-7", max_volumes_per_node=5, accessible_topology=_RACK)
 
 
 @dataclass
@@ -30,7 +32,8 @@ class CsiDriver:
     root: Path
     versions: Sequence[str] = ("1.0.0",)
     capabilities: Sequence[int] = (csi.STAGE,)
-    most_volumes: int = 5
+    #: What it says of itself and the node.
+    about: csi.NodeInfo = ABOUT
     asked: list[str] = field(default_factory=list)
     told: list[RegistrationStatus] = field(default_factory=list)
     published: list[csi.Publish] = field(default_factory=list)
@@ -76,10 +79,7 @@ class CsiDriver:
 
     async def _node_info(self, stream: Any) -> None:
         await stream.recv_message()
-        where = csi.Topology(segments={"topology.fairlead.test/rack": "r1"})
-        await stream.send_message(
-            csi.NodeInfo(node_id="machine-7", max_volumes_per_node=self.most_volumes, accessible_topology=where)
-        )
+        await stream.send_message(self.about)
 
     async def _capabilities(self, stream: Any) -> None:
         await stream.recv_message()

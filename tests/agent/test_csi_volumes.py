@@ -213,6 +213,28 @@ async def test_a_pod_stays_until_its_driver_has_taken_its_volume_back() -> None:
 
 
 @in_loop
+async def test_what_the_driver_could_not_take_from_the_node_the_next_agent_has_taken_back() -> None:
+    """No pod has it then, nor is there a folder of one."""
+    async with disks() as (node, driver), serving(driver):
+        await registered(driver)
+        await disk(node, "d")
+        await node.create(task("a", "exec sleep 1000", "d"))
+        await attached(node)
+        await node.until("a", is_running)
+        driver.errors["unstage"] = "busy"
+        await node.delete("a", 0)
+
+        async def is_asked() -> bool:
+            return "unstage vol-d" in driver.asked
+
+        await eventually(is_asked)
+        await node.stop()
+        driver.errors.clear()
+        await node.start()
+        await eventually(lambda: is_detached(node))
+
+
+@in_loop
 async def test_a_running_pod_keeps_its_volume_while_its_agent_starts_again() -> None:
     """Its container runs anew after that, with what is mounted."""
     async with disks() as (node, driver), serving(driver):

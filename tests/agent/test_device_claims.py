@@ -8,10 +8,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from fairlead.agent.devices.claims import STATE, ClaimManager
 from fairlead.agent.devices.drivers import DRA, DeviceDrivers
 from fairlead.agent.devices.messages import HEALTHY, UNHEALTHY
 from fairlead.agent.plugins.sockets import PluginSockets
+from fairlead.agent.runtimes.base import RuntimeFailure
 from fairlead.api.builtin import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from fairlead.api.objects import Obj
 from fairlead.api.pods import Pod
@@ -279,6 +282,37 @@ async def test_how_devices_are_is_shown_as_their_driver_tells_it(short: Path) ->
         assert told == [user.metadata.uid] * 3
         assert await here.claims.unprepare(user.metadata.uid) == ""
         assert here.claims.shown_health(user, container) == []
+
+
+@in_loop
+async def test_a_container_has_its_devices_again_though_nobody_knows_them_any_more(short: Path) -> None:
+    """Its pod runs on when the file was damaged, and had been given nothing when a container of it started anew."""
+    async with world(short) as here, with_driver(here, Driver(short, cdi=("v.test/g=1",))) as driver:
+        user, container = await here.pod("p", "own"), {"name": "c", "resources": {"claims": [{"name": "n-own"}]}}
+        assert await here.claims.prepare(user) == ""
+        assert await here.claims.given(user, {}, container) == ["v.test/g=1"]
+        assert driver.asked == ["prepare own"]
+        (short / STATE).write_bytes(b"nonsense")
+        drivers = here.claims._drivers
+        again = ClaimManager(short, here.server.api, drivers)
+        driver.errors["own"] = "not now"
+        with pytest.raises(RuntimeFailure, match="not now"):
+            await again.given(user, {}, container)
+        driver.errors.clear()
+        assert await again.given(user, {}, container) == ["v.test/g=1"]
+        assert await again.given(user, {}, {"name": "d"}) == []
+        assert driver.asked == ["prepare own"] * 3
+
+
+@in_loop
+async def test_a_driver_that_has_gone_is_listened_to_no_more(short: Path) -> None:
+    """Its connection is closed as who listens is cancelled, who was told of the one alone and listened on."""
+    device = NAME, "p", "gadget-0"
+    async with world(short) as here, with_driver(here, Driver(short, tells_health=True)) as driver:
+        driver.becomes(HEALTHY)
+        await until(lambda: here.claims._healths.of(device) == {"health": "Healthy"})
+        driver.registration.unlink()
+        await until(lambda: not [task for task in asyncio.all_tasks() if task.get_name().startswith("health of")])
 
 
 @in_loop

@@ -7,6 +7,7 @@ import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -127,6 +128,30 @@ async def test_a_plugin_is_found_among_all_plugins_of_the_node_too(short: Path) 
             )
 
 
+class Silent(FakePlugin):
+    """It does not answer the first thing that it is asked once it is found."""
+
+    async def _get_options(self, stream: Any) -> None:
+        self.asked.append("options")
+        await self.goes_on.wait()
+        await super()._get_options(stream)
+
+
+@in_loop
+async def test_a_plugin_that_hangs_as_it_registers_holds_up_no_other(short: Path) -> None:
+    async with node_with_plugins(short) as plugins:
+        silent, second = Silent(short, resource="fairlead.test/silent"), "fairlead.test/second"
+        silent.goes_on.clear()
+        async with listening(silent, is_watched_for=True):
+            await until(lambda: silent.asked == ["options"])
+            async with listening(FakePlugin(short, resource=second), is_watched_for=True):
+                await until(has(plugins, 3, 3, second))
+            await until(has(plugins, 3, 0, second))
+            assert not silent.told
+            silent.goes_on.set()
+            await until(has(plugins, 3, 3, silent.resource))
+
+
 @in_loop
 async def test_what_a_plugin_that_has_gone_offered_is_given_to_nobody_and_forgotten_after_a_while(short: Path) -> None:
     async with node_with_plugins(short, grace_seconds=0.3) as plugins:
@@ -155,6 +180,16 @@ async def test_a_plugin_that_starts_anew_takes_the_place_of_the_old_one(short: P
             old.lists()
             assert await plugins.allocate(pod("p")) == ""
             assert devices_of(plugins, "p") == ["new"]
+
+
+@in_loop
+async def test_a_plugin_may_register_again_and_again_without_a_write_each_time(short: Path) -> None:
+    async with node_with_plugins(short) as plugins, offering(FakePlugin(short)) as plugin:
+        written = (short / FOLDER / CHECKPOINT).stat().st_mtime_ns
+        for _ in range(10):
+            await plugin.register()
+        await until(has(plugins, 3, 3))
+        assert (short / FOLDER / CHECKPOINT).stat().st_mtime_ns == written
 
 
 @in_loop
@@ -364,6 +399,20 @@ async def test_a_node_has_so_many_resources_of_plugins_at_most(short: Path, monk
             with pytest.raises(CallFailed, match="this node has 1 resources of device plugins, and takes no more"):
                 await other.register()
         await until(has(plugins, 3, 3))
+
+
+@in_loop
+async def test_who_registers_under_ever_other_names_is_counted_under_one(
+    short: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairlead.agent.device_plugins.metrics._MOST_NAMES", 2)
+    async with node_with_plugins(short) as plugins, offering(FakePlugin(short)):
+        for name in ("no-name", "fairlead.test/a", "fairlead.test/b", "fairlead.test/c"):
+            with suppress(CallFailed):
+                await FakePlugin(short, resource=name, version="v1alpha").register()
+        counted = {each.name: dict(each.read()) for each in plugins.families}
+        found = counted["kubelet_device_plugin_registration_total"]
+        assert found == {(RESOURCE,): 1, ("fairlead.test/a",): 1, ("others",): 3}
 
 
 @in_loop

@@ -9,11 +9,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from grpclib.const import Cardinality, Handler, Status
 from grpclib.encoding.base import CodecBase
 from grpclib.exceptions import GRPCError
 from grpclib.server import Server, Stream
 
+from fairlead.agent.pods import grpc_health
 from fairlead.agent.pods.grpc_health import check
 from tests.agent.machine import in_loop, real_containers
 from tests.agent.oci_node import manifest, real_node, state
@@ -105,6 +107,33 @@ async def test_answers_that_are_none_fail_and_cost_nothing() -> None:
     for answer in (b"\x08", b"\x10\x01", b"\x08\x80", b"\x08" + b"\xff" * 30, b"a" * 60_000, b"a" * 1_000_000):
         async with _server({b"": answer}) as (port, _):
             assert (await _ask(port)).startswith("error: health rpc probe failed: "), answer[:10]
+
+
+@in_loop
+async def test_a_probe_that_is_ended_as_its_connection_ends_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when the container goes with its pod: else it would be probed for ever."""
+    made: list[grpc_health._Channel] = []
+
+    class Known(grpc_health._Channel):
+        def __init__(self, sock: socket.socket) -> None:
+            super().__init__(sock)
+            made.append(self)
+
+    monkeypatch.setattr(grpc_health, "_Channel", Known)
+    near, far = socket.socketpair()
+    near.setblocking(False)
+
+    async def connect() -> socket.socket:
+        return near
+
+    with far:
+        probing = asyncio.create_task(check(connect, "a", "", 60.0))
+        await asyncio.to_thread(far.recv, 1)
+        await asyncio.sleep(0.05)
+        probing.cancel()
+        made[0].close()
+        await asyncio.gather(probing, return_exceptions=True)
+        assert probing.cancelled()
 
 
 @in_loop

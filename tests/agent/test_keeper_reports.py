@@ -6,7 +6,11 @@ import asyncio
 import errno
 import os
 import threading
+from pathlib import Path
 
+import pytest
+
+from fairlead.agent.runtimes.oci import keeper
 from fairlead.agent.runtimes.oci.keeper import read_report
 from tests.agent.machine import in_loop
 
@@ -51,3 +55,27 @@ async def test_a_keeper_that_says_nothing_has_reported_nothing() -> None:
     os.close(writing)
     assert await read_report(reading) == b""
     os.close(reading)
+
+
+@pytest.mark.parametrize("turns", range(4))
+@in_loop
+async def test_who_is_cancelled_as_the_report_comes_hears_that_he_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, turns: int
+) -> None:
+    begun, said = asyncio.Event(), asyncio.Event()
+
+    async def report(descriptor: int) -> bytes:
+        begun.set()
+        await said.wait()
+        return b"said"
+
+    monkeypatch.setattr(keeper, "read_report", report)
+    waiting = asyncio.create_task(keeper.reported(["true"], tmp_path / "problems"))
+    await begun.wait()
+    await asyncio.sleep(0)
+    said.set()
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    is_in_time = waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    assert waiting.cancelled() is is_in_time

@@ -60,6 +60,24 @@ async def test_who_has_what_is_in_a_kubelets_file_and_outlives_the_agent(tmp_pat
 
 
 @in_loop
+async def test_what_the_disk_did_not_take_is_written_once_it_does(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Though nothing changes: the next agent would give CPUs away that a container has."""
+    first = manager(tmp_path)
+    (tmp_path / "cpu_manager_state.new").mkdir()
+    assert first.allocate(pod("a", "2"), lambda uid: True) is None
+    for _ in range(3):
+        await first.keep()
+    assert kept(tmp_path)["defaultCpuSet"] == "0-3"
+    (message,) = caplog.messages
+    assert message.startswith("who has what to himself cannot be written")
+    (tmp_path / "cpu_manager_state.new").rmdir()
+    await first.keep()
+    assert kept(tmp_path)["entries"] == {"a": {"c": "1-2"}}
+
+
+@in_loop
 async def test_what_is_given_away_is_counted(tmp_path: Path) -> None:
     of = manager(tmp_path, topologyManagerPolicy="restricted")
     of.allocate(pod("a", "2"), lambda uid: True)

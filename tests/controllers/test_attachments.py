@@ -27,13 +27,15 @@ async def node(running: Cluster, name: str, **annotations: str) -> None:
     await running.patch(builtin.NODES, name, {"status": READY}, "status")
 
 
-async def disk(running: Cluster, name: str, mode: str = "ReadWriteOnce", namespace: str = "n") -> None:
-    """A claim `name`, with its volume `pv-name`."""
+async def disk(
+    running: Cluster, name: str, mode: str = "ReadWriteOnce", namespace: str = "n", handle: str = ""
+) -> None:
+    """A claim `name`, with its volume `pv-name`, which its driver calls as the claim, unless said otherwise."""
     amount = {"storage": "1Gi"}
     spec = {"accessModes": [mode], "resources": {"requests": amount}, "volumeName": f"pv-{name}"}
     made = await running.create(builtin.PERSISTENT_VOLUME_CLAIMS, {"metadata": {"name": name}, "spec": spec}, namespace)
     ref = {"namespace": namespace, "name": name, "uid": made["metadata"]["uid"]}
-    source = {"driver": DRIVER, "volumeHandle": name}
+    source = {"driver": DRIVER, "volumeHandle": handle or name}
     volume = {"capacity": amount, "accessModes": [mode], "csi": source, "claimRef": ref}
     await running.create(builtin.PERSISTENT_VOLUMES, {"metadata": {"name": f"pv-{name}"}, "spec": volume})
     bound = {"status": {"phase": "Bound"}}
@@ -214,6 +216,23 @@ def test_a_lost_node_loses_its_volumes_after_six_minutes(is_deleted: bool) -> No
     run(check, lambda: controller)
     (forced,) = controller.families
     assert list(forced.read()) == [(("timeout",), 1)]
+
+
+def test_two_volumes_that_are_one_to_their_driver_are_not_on_two_nodes() -> None:
+    async def check(running: Cluster) -> None:
+        for name in ("a", "b"):
+            await node(running, name)
+            await disk(running, f"vol-{name}", handle="same")
+        await pod(running, "p1", "a", "vol-a")
+        await attacher_says(running, "pv-vol-a a", attached=True)
+        await pod(running, "p2", "b", "vol-b")
+        assert list(await attachments(running)) == ["pv-vol-a a"]
+        assert [reason for reason, _ in await told(running)][-1] == "FailedAttachVolume"
+        await running.delete(builtin.PODS, "p1", "n")
+        await asyncio.sleep(60)
+        assert list(await attachments(running)) == ["pv-vol-b b"]
+
+    run(check, AttachDetach)
 
 
 def test_whoever_starts_again_goes_on_where_it_was() -> None:

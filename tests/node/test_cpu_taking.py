@@ -20,6 +20,7 @@ from tests.node.cpu_machines import (
     UNCORE_SINGLE_SOCKET,
     UNCORE_SMT,
 )
+from tests.work import growth
 
 
 def cpus(text: str) -> frozenset[int]:
@@ -184,3 +185,12 @@ def test_a_machine_that_somebody_only_describes_has_no_more_than_any_has() -> No
     with pytest.raises(ValueError, match="more than any machine has"):
         Shape().topology(1_000_000_000)
     assert len(Shape().topology(8192).cpus) == 8192
+
+
+@pytest.mark.parametrize("options", [{}, {"prefers_uncore": True}, {"spreads": True}])
+def test_many_caches_and_cores_are_no_reason_to_look_at_all_for_each(options: dict[str, bool]) -> None:
+    def take(size: int) -> None:
+        machine = Shape(caches=max(size, 1), threads=2).topology(8 * max(size, 1))
+        take_packed(machine, {cpu for cpu in machine.cpus if cpu % 7}, 4 * size + 1, **options)
+
+    assert growth(take, 30) <= 2.5

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairlead.node.cpus.policy import StaticPolicy
+from fairlead.node.cpus.state import CpuState
+from fairlead.node.cpus.topology import Location, Topology
 from fairlead.node.numa_hints import BEST_EFFORT, NONE, RESTRICTED, SINGLE_NODE, Hint, HintPolicy, Hints, NumaNodes
+from fairlead.node.placement import Held, Policies, placed
+from tests.work import calls
 
 ALL = NumaNodes(frozenset(range(4)))
 
@@ -113,3 +120,30 @@ def test_no_policy_refuses_nobody_and_the_strict_ones_only_what_is_not_preferred
     assert HintPolicy(BEST_EFFORT).best(hints, ALL)[1]
     restricted, single = (HintPolicy(name).best(hints, ALL)[1] for name in (RESTRICTED, SINGLE_NODE))
     assert restricted or not single
+
+
+def test_many_kinds_of_resources_on_many_numa_nodes_are_settled_at_once() -> None:
+    """Of all combinations of hints that they give there are more than anybody could try."""
+    numbers = range(8)
+    sets = [frozenset(each) for size in range(1, 9) for each in combinations(numbers, size)]
+    narrow = [Hint(nodes, len(nodes) == 2) for nodes in sets if len(nodes) > 1]
+    hints = {"cpu": narrow} | {f"hugepages-{size}Mi": narrow for size in range(9)}
+    nodes = NumaNodes(frozenset(numbers))
+    assert HintPolicy(RESTRICTED).best([hints], nodes) == (hint("01"), True)
+    without = [each for each in narrow if each.nodes != frozenset({0, 1})]
+    assert HintPolicy(RESTRICTED).best([hints, of(*without)], nodes) == (hint("02"), True)
+    assert HintPolicy(RESTRICTED).best([hints, of(hint("7"))], nodes) == (no("7"), False)
+
+
+def test_without_a_policy_sets_of_numa_nodes_are_not_looked_at() -> None:
+    """A machine may have two dozen, of which there are sixteen million sets."""
+    machine = Topology({cpu: Location(cpu, numa=cpu % 16) for cpu in range(64)})
+    policies = Policies(NumaNodes(machine.ids("numa")), HintPolicy(NONE), StaticPolicy(machine, frozenset({0})))
+    amounts = {"cpu": "2", "memory": "1Gi"}
+    spec = {"containers": [{"name": "c", "resources": {"requests": amounts, "limits": amounts}}]}
+    pod = {"metadata": {"uid": "u"}, "spec": spec}
+
+    def place() -> None:
+        assert placed(policies, Held(CpuState(machine.cpus)), pod).refusal is None
+
+    assert calls(place) < 20_000

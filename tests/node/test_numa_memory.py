@@ -12,12 +12,18 @@ from hypothesis import strategies as st
 from fairlead.api.objects import Obj
 from fairlead.api.quantity import parse
 from fairlead.node.configuration.load import configure
+from fairlead.node.cpus.policy import StaticPolicy
+from fairlead.node.cpus.state import CpuState
+from fairlead.node.cpus.topology import Shape
 from fairlead.node.numa_hints import HintPolicy, NumaNodes
 from fairlead.node.numa_memory.policy import StaticMemory, memory_policy, numa_nodes_of
 from fairlead.node.numa_memory.state import Block, NodeMemory, Table, decoded, encoded
 from fairlead.node.placement import Held, Placement, Policies, placed
+from tests.work import growth
 
 GI = 2**30
+#: Of a machine of 8 cores.
+CORE = frozenset({0, 8})
 #: Ten on each of two nodes, of which one is kept from pods.
 TWO = StaticMemory({0: {"memory": 10 * GI}, 1: {"memory": 10 * GI}}, {0: {"memory": GI}, 1: {"memory": GI}})
 
@@ -188,3 +194,20 @@ def test_no_more_is_set_aside_than_there_is_and_all_of_it_comes_back(
     for manifest in manifests:
         held = held.without_pod(manifest["metadata"]["uid"])
     assert held == Held()
+
+
+@pytest.mark.parametrize("is_init", [False, True])
+def test_a_pod_may_have_many_containers(is_init: bool) -> None:
+    """What each asks for is found out once, though it depends on all of them; and so is what it may use again."""
+    four = StaticMemory({node: {"memory": 100 * GI} for node in range(4)}, {0: {"memory": GI}})
+    machine = Shape(numa=4, threads=2).topology(16)
+    policies = Policies(NumaNodes(frozenset(range(4))), HintPolicy("best-effort"), StaticPolicy(machine, CORE), four)
+    amounts = {"cpu": "100m", "memory": "1Mi"}
+    last = {"name": "last", "resources": {"requests": amounts, "limits": amounts}}
+
+    def place(size: int) -> None:
+        many = [{**last, "name": f"c{number}"} for number in range(size)]
+        manifest = pod("p", *(() if is_init else many), last, init=many if is_init else [])
+        assert placed(policies, Held(CpuState(machine.cpus)), manifest).refusal is None
+
+    assert growth(place, 60) <= 3

@@ -17,12 +17,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairlead.api.builtin import CONFIG_MAPS, NAMESPACES, PODS
+from fairlead.api.builtin import CONFIG_MAPS, NAMESPACES, PODS, RESOURCE_QUOTAS, SERVICES
 from fairlead.api.encoded import Encoded
-from fairlead.api.errors import AlreadyExists, ApiError, Conflict, NotFound, ServiceUnavailable
+from fairlead.api.errors import AlreadyExists, ApiError, Conflict, Invalid, NotFound, ServiceUnavailable
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.verbs import DeleteOptions, WriteOptions
 from fairlead.server.registry.registry import Registry
+from fairlead.store.base import Record
 from fairlead.store.embedded import EmbeddedStore
 from tests.examples import each_time, examples
 from tests.server.registry_world import NAMESPACE, World, scheduled, world
@@ -217,5 +218,58 @@ def test_a_pod_that_its_node_removes_first_is_deleted_all_the_same(seed: int) ->
             assert metadata(answer)["uid"] == metadata(pod)["uid"]
             assert "deletionTimestamp" in metadata(answer)
             assert await replacing == await made.get(PODS, "p")
+
+    asyncio.run(main())
+
+
+class Impatient(UnreliableMemory):
+    """Whoever writes a Service is cancelled before it is committed, as at a timeout while the disk stands still."""
+
+    async def put(self, key: str, value: bytes, expected: int) -> Record:
+        if f"/{NAMESPACE}/s" in key:
+            task = asyncio.current_task()
+            assert task is not None
+            asyncio.get_running_loop().call_soon(task.cancel)
+        return await super().put(key, value, expected)
+
+
+def service(name: str, address: str) -> Obj:
+    return {"metadata": {"name": name}, "spec": {"clusterIP": address, "ports": [{"port": 80}]}}
+
+
+async def committed(made: World) -> list[Obj]:
+    """The services, once everything is committed that was begun."""
+    await made.create(CONFIG_MAPS, {"metadata": {"name": "last", "namespace": NAMESPACE}})
+    return [one.obj() for one in (await made.api.list(SERVICES, NAMESPACE)).items]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_address_is_not_given_twice_though_the_first_request_ended_before_its_commit(seed: int) -> None:
+    async def main() -> None:
+        async with world(Impatient(Weather(seed, calm=True))) as made:
+            await made.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
+            for name in ("s1", "s2"):
+                asked = asyncio.create_task(made.api.create(SERVICES, service(name, "10.0.0.77"), NAMESPACE))
+                (refusal,) = await asyncio.gather(asked, return_exceptions=True)
+            assert isinstance(refusal, Invalid) and "provided IP is already allocated" in refusal.message
+            assert [metadata(one)["name"] for one in await committed(made)] == ["s1"]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_written_is_charged_though_its_request_ended_before_its_commit(seed: int) -> None:
+    async def main() -> None:
+        async with world(Impatient(Weather(seed, calm=True))) as made:
+            await made.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
+            hard, used = {"hard": {"services": "9"}}, {"used": {"services": "0"}}
+            await made.create(RESOURCE_QUOTAS, {"metadata": {"name": "q", "namespace": NAMESPACE}, "spec": hard})
+            await made.api.patch(RESOURCE_QUOTAS, "q", NAMESPACE, {"status": hard | used}, subresource="status")
+            asked = asyncio.create_task(made.api.create(SERVICES, service("s1", "10.0.0.77"), NAMESPACE))
+            await asyncio.gather(asked, return_exceptions=True)
+            assert asked.cancelled()
+            assert len(await committed(made)) == 1
+            quota = (await made.api.get(RESOURCE_QUOTAS, "q", NAMESPACE)).obj()
+            assert quota["status"]["used"] == {"services": "1"}
 
     asyncio.run(main())

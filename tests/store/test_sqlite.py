@@ -251,3 +251,26 @@ def test_a_thousand_writers_share_a_few_commits(tmp_path: Path) -> None:
         return len(groups)
 
     assert asyncio.run(main()) <= 10
+
+
+@pytest.mark.parametrize("turns", range(8))
+def test_who_writes_is_answered_though_all_other_tasks_of_the_loop_are_ended(tmp_path: Path, turns: int) -> None:
+    """As at the end of a loop: what takes back what somebody has begun is written, too, and would wait for ever."""
+
+    async def main() -> None:
+        store, delivered = SQLiteStore(tmp_path / "store.db"), list[StoreChange]()
+        await store.open(delivered.extend)
+        for number in range(4):
+            writing = [asyncio.create_task(store.put(f"/{number}/{name}", value(), 0)) for name in "abc"]
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            for task in asyncio.all_tasks() - {asyncio.current_task(), *writing}:
+                task.cancel()
+            writing.append(asyncio.create_task(store.put(f"/{number}/later", value(), 0)))
+            async with asyncio.timeout(10):
+                written = await asyncio.gather(*writing)
+            assert [record.revision for record in written] == list(range(4 * number + 1, 4 * number + 5))
+        await store.close()
+        assert [change.revision for change in delivered] == list(range(1, 17))
+
+    asyncio.run(main())

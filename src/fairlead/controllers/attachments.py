@@ -211,8 +211,19 @@ def _attached_to(world: World, node: str) -> list[VolumeAttachment]:
 
 
 def _elsewhere(world: World, volume: PersistentVolume, node: str) -> list[VolumeAttachment]:
-    """Its attachments to other nodes."""
-    return [each for each in attachments_of(world, volume.metadata.name) if each.spec.node_name != node]
+    """Its attachments to other nodes, by whatever name."""
+    every = (each for name in _names_of(world, volume) for each in attachments_of(world, name))
+    return [each for each in every if each.spec.node_name != node]
+
+
+def _names_of(world: World, volume: PersistentVolume) -> list[str]:
+    """The PersistentVolumes that are the same to their driver: there should be one."""
+    same = world.of(VOLUMES).index("handle", _handles)
+    return [one.metadata.name for handle in _handles(volume) for one in same[handle]]
+
+
+def _handles(volume: PersistentVolume) -> tuple[str, ...]:
+    return (unique_name(volume.spec.csi),) if volume.spec.csi is not None else ()
 
 
 def attachments_of(world: World, volume: str) -> list[VolumeAttachment]:
@@ -276,7 +287,9 @@ def _nodes_of_attachment(world: World, old: VolumeAttachment | None, new: Volume
     if (new is None or (old is not None and old.status != new.status)) and (
         volume := world.get(VOLUMES, either.volume_name)
     ) is not None:
-        found |= _nodes_of_users(world, volume.claimant)
+        for name in _names_of(world, volume):
+            if (same := world.get(VOLUMES, name)) is not None:
+                found |= _nodes_of_users(world, same.claimant)
     return found
 
 

@@ -12,12 +12,12 @@ import msgspec
 
 from fairlead.api.objects import Obj
 from fairlead.node.admission import UNEXPECTED, Refusal
-from fairlead.node.cpus.exclusive import containers_of, exclusive_cpus
+from fairlead.node.asked import Asked, asked
 from fairlead.node.cpus.policy import SMT_ALIGNMENT, NotAligned, StaticPolicy
 from fairlead.node.cpus.state import CpuState
 from fairlead.node.cpus.taking import NotEnoughCpus
-from fairlead.node.numa_hints import Hint, HintPolicy, NumaNodes
-from fairlead.node.numa_memory.policy import NoMemory, StaticMemory, memory_of
+from fairlead.node.numa_hints import NONE, Hint, HintPolicy, NumaNodes
+from fairlead.node.numa_memory.policy import NoMemory, StaticMemory
 from fairlead.node.numa_memory.state import Assigned
 
 NOT_LOCAL: Final = "TopologyAffinityError"
@@ -56,40 +56,44 @@ class Placement(msgspec.Struct, frozen=True):
     missing: str = ""
 
 
-def placed(policies: Policies, held: Held, pod: Obj) -> Placement:
-    after, requests = held, {_CPU: 0, _MEMORY: 0}
-    for_pod = _best_for_pod(policies, held, pod) if policies.hints.is_for_pods else None
-    for container in containers_of(pod["spec"]):
-        hint, is_taken = for_pod or _best(policies, after, pod, container)
+def placed(policies: Policies, held: Held, manifest: Obj) -> Placement:
+    pod, after, requests = asked(manifest), held, {_CPU: 0, _MEMORY: 0}
+    for_pod: tuple[Hint, bool] | None = None
+    if policies.hints.name == NONE:  # there may be more sets of NUMA nodes than anybody could look at
+        for_pod = policies.hints.best((), policies.nodes)
+    elif policies.hints.is_for_pods:
+        for_pod = _best_for_pod(policies, held, pod)
+    for name in pod.names:
+        hint, is_taken = for_pod or _best(policies, after, pod, name)
         if not is_taken:
             return Placement(held, _NOT_LOCAL, requests)
         try:
             if policies.cpus is not None:
-                requests[_CPU] += exclusive_cpus(pod["spec"], container) > 0
-                after = after._replace(cpus=policies.cpus.allocated(after.cpus, pod, container, hint.nodes))
+                requests[_CPU] += name in pod.cpus
+                after = after._replace(cpus=policies.cpus.allocated(after.cpus, pod, name, hint.nodes))
         except NotAligned as problem:
             return Placement(held, Refusal(SMT_ALIGNMENT, str(problem)), requests, _CPU)
         except NotEnoughCpus as problem:
             return Placement(held, _unexpected(problem), requests, _CPU)
         try:
             if policies.memory is not None:
-                requests[_MEMORY] += bool(memory_of(pod, container))
-                after = after._replace(memory=policies.memory.allocated(after.memory, pod, container, hint))
+                requests[_MEMORY] += name in pod.memory
+                after = after._replace(memory=policies.memory.allocated(after.memory, pod, name, hint))
         except NoMemory as problem:
             return Placement(held, _unexpected(problem), requests, _MEMORY)
     return Placement(after, None, requests)
 
 
-def _best(policies: Policies, held: Held, pod: Obj, container: Obj) -> tuple[Hint, bool]:
+def _best(policies: Policies, held: Held, pod: Asked, name: str) -> tuple[Hint, bool]:
     hints = []
     if policies.cpus is not None:
-        hints.append(policies.cpus.hints(held.cpus, pod, container))
+        hints.append(policies.cpus.hints(held.cpus, pod, name))
     if policies.memory is not None:
-        hints.append(policies.memory.hints(held.memory, pod, container))
+        hints.append(policies.memory.hints(held.memory, pod, name))
     return policies.hints.best(hints, policies.nodes)
 
 
-def _best_for_pod(policies: Policies, held: Held, pod: Obj) -> tuple[Hint, bool]:
+def _best_for_pod(policies: Policies, held: Held, pod: Asked) -> tuple[Hint, bool]:
     hints = []
     if policies.cpus is not None:
         hints.append(policies.cpus.pod_hints(held.cpus, pod))

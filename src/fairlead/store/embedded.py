@@ -6,6 +6,9 @@ commits, in the order of their revisions. If a commit fails, all writes that are
 and refused, including those gathered since: they rest on the failed ones.
 
     put ─▶ _gathering ──(nothing being persisted)──▶ _persist ──▶ delivered ──▶ put returns
+
+Whoever ends all tasks of a loop ends the writer, too, while others write yet: what they have begun, or what takes it
+back. So what is being persisted is persisted, and what gathers gets another writer: everybody is answered.
 """
 
 from __future__ import annotations
@@ -109,7 +112,8 @@ class EmbeddedStore:
     async def close(self) -> None:
         """Finish the commits under way."""
         while self._writer is not None:
-            await asyncio.shield(self._writer)
+            await asyncio.wait([self._writer])
+            await asyncio.sleep(0)  # for `_writer_ended`, if it had ended before
 
     def _check(self, key: str, expected: int) -> Record | None:
         found = self._head.get(key)
@@ -119,7 +123,7 @@ class EmbeddedStore:
         return found
 
     async def _persist(self, writes: list[PendingWrite]) -> None:
-        """Make all of these durable, or raise and leave everything as it was."""
+        """Make all of these durable, or raise and leave everything as it was. It cannot be cancelled."""
         raise NotImplementedError
 
     async def _commit(self, write: PendingWrite) -> None:
@@ -131,20 +135,26 @@ class EmbeddedStore:
         group.waiting.append(done)
         self._under_way[write.change.key] = group
         if self._writer is None:
-            self._writer = asyncio.create_task(self._write_groups(), name="store writer")
+            self._begin_writing()
         await done
 
+    def _begin_writing(self) -> None:
+        self._writer = asyncio.create_task(self._write_groups(), name="store writer")
+        self._writer.add_done_callback(self._writer_ended)
+
+    def _writer_ended(self, _writer: asyncio.Task[None]) -> None:
+        self._writer = None
+        if self._gathering is not None:  # it was cancelled, perhaps before it had begun
+            self._begin_writing()
+
     async def _write_groups(self) -> None:
-        try:
-            is_rush = False
-            while self._gathering is not None:
-                if is_rush:
-                    await asyncio.sleep(LINGER_SECONDS)
-                group, self._gathering = self._gathering, None
-                is_rush = len(group.writes) > 1
-                await self._write_group(group)
-        finally:
-            self._writer = None
+        is_rush = False
+        while self._gathering is not None:
+            if is_rush:
+                await asyncio.sleep(LINGER_SECONDS)
+            group, self._gathering = self._gathering, None
+            is_rush = len(group.writes) > 1
+            await self._write_group(group)
 
     async def _write_group(self, group: _Group) -> None:
         """Commit, deliver, answer. Every waiting writer gets an answer, whatever fails."""

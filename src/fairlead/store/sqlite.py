@@ -11,6 +11,7 @@ import asyncio
 import sqlite3
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
@@ -98,7 +99,11 @@ class SQLiteStore(EmbeddedStore):
         if self._gone:
             raise StoreUnavailable(self._gone)
         cut = self._cut()
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._transact, writes, cut)
+        working = asyncio.get_running_loop().run_in_executor(self._thread, self._transact, writes, cut)
+        while not working.done():  # the thread goes on, whatever becomes of this task
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([working])
+        working.result()
         self._note_kept([write.replaced for write in writes], writes[-1].change.revision)
         # Here, not in the thread: after each system call the thread would wait for the GIL again (decision 3).
         for file, known in self._files.items():

@@ -20,6 +20,9 @@ from fairlead.api.builtin import CSI_NODES, NODES
 from fairlead.api.errors import ApiError, Conflict, NotFound
 from fairlead.api.objects import Obj
 from fairlead.api.verbs import Api
+from fairlead.golang.json_errors import json_error
+from fairlead.golang.quoting import go_quote
+from fairlead.node.csi_node import make_csi_node
 
 if TYPE_CHECKING:
     from fairlead.agent.csi.messages import NodeInfo
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
 CSI: Final = "CSIPlugin"
 _NODE_IDS: Final = "csi.volume.kubernetes.io/nodeid"
 _INFO_SECONDS: Final = 120.0
+#: As large a number as a CSINode can tell.
+_MOST_VOLUMES: Final = 2**31 - 1
 _TRIES: Final = 5
 _AGAIN_SECONDS: Final = 10.0
 
@@ -48,6 +53,8 @@ class CsiDrivers:
         self._api, self._node_name = api, node_name
         self._drivers: dict[str, Driver] = {}
         self._leaving: set[asyncio.Task[None]] = set()
+        #: One at a time changes what the cluster knows: a driver that starts anew goes and comes at once.
+        self._changing = asyncio.Lock()
 
     def get(self, name: str) -> Driver | None:
         return self._drivers.get(name)
@@ -66,14 +73,15 @@ class CsiDrivers:
         try:
             about = await client.call(GET_INFO, Nothing(), _INFO_SECONDS)
             said = await client.call(GET_CAPABILITIES, Nothing(), _INFO_SECONDS)
-            await self._changed(lambda: self._install(info.name, about))
-        except (RuntimeFailure, ApiError, OSError) as failure:
+            can = frozenset(each.rpc.type for each in said.capabilities if each.rpc is not None)
+            async with self._changing:
+                await self._changed(lambda: self._install(info.name, about))
+                if (before := self._drivers.get(info.name)) is not None:
+                    before.client.close()
+                self._drivers[info.name] = Driver(info.name, endpoint, client, can)
+        except (RuntimeFailure, ApiError, OSError, ValueError) as failure:
             client.close()
             return f"plugin registration failed with err: {failure}"
-        can = frozenset(each.rpc.type for each in said.capabilities if each.rpc is not None)
-        if (before := self._drivers.get(info.name)) is not None:
-            before.client.close()
-        self._drivers[info.name] = Driver(info.name, endpoint, client, can)
         log.info("CSI driver %s at %s has registered", info.name, endpoint)
         return ""
 
@@ -99,9 +107,11 @@ class CsiDrivers:
         """Take it out of the CSINode, unless it is back."""
         while name not in self._drivers:
             try:
-                await self._changed(lambda: self._uninstall(name))
+                async with self._changing:
+                    if name not in self._drivers:
+                        await self._changed(lambda: self._uninstall(name))
                 return
-            except (ApiError, OSError) as error:
+            except (ApiError, OSError, ValueError) as error:
                 log.info("CSI driver %s cannot be taken out of the CSINode yet: %s", name, error)
                 await asyncio.sleep(_AGAIN_SECONDS)
 
@@ -116,12 +126,18 @@ class CsiDrivers:
                     raise
 
     async def _install(self, name: str, about: NodeInfo) -> None:
+        if not about.node_id:
+            raise ValueError("error adding CSI driver node info: driverNodeID must not be empty")
         segments: Mapping[str, str] = about.accessible_topology.segments if about.accessible_topology else {}
-        await self._annotate(name, about.node_id, segments)
+        uid = await self._annotate(name, about.node_id, segments)
         entry: Obj = {"name": name, "nodeID": about.node_id, "topologyKeys": sorted(segments)}
         if about.max_volumes_per_node > 0:
-            entry["allocatable"] = {"count": about.max_volumes_per_node}
-        await self._put(name, entry)
+            entry["allocatable"] = {"count": min(about.max_volumes_per_node, _MOST_VOLUMES)}
+        try:
+            await self._put(name, entry)
+        except NotFound:  # somebody has deleted it
+            await make_csi_node(self._api, self._node_name, uid)
+            await self._put(name, entry)
 
     async def _uninstall(self, name: str) -> None:
         with suppress(NotFound):
@@ -136,17 +152,39 @@ class CsiDrivers:
             found["spec"]["drivers"] = after
             await self._api.update(CSI_NODES, found)
 
-    async def _annotate(self, name: str, node_id: str | None, labels: Mapping[str, str]) -> None:
-        """What a driver calls the node; and where the node is to it, which stays when the driver goes."""
+    async def _annotate(self, name: str, node_id: str | None, labels: Mapping[str, str]) -> str:
+        """What a driver calls the node; and where the node is to it, which stays when the driver goes. The uid of the
+        node.
+
+        ValueError for an annotation that somebody else has written, and for a driver that says where the node is not.
+        """
         meta = (await self._api.get(NODES, self._node_name)).obj()["metadata"]
         before = (meta.get("annotations") or {}).get(_NODE_IDS)
-        ids = json.loads(before) if before else {}
+        ids = _node_ids(before) if before else {}
         ids = {key: value for key, value in ids.items() if key != name} | ({name: node_id} if node_id else {})
         written = json.dumps(ids, separators=(",", ":"), sort_keys=True) if ids else None
         known = meta.get("labels") or {}
-        new = {key: value for key, value in labels.items() if known.get(key) != value}
+        for key, value in labels.items():
+            if (label := known.get(key, value)) != value:
+                told, there = (f"{go_quote(key)}:{go_quote(each)}" for each in (value, label))
+                raise ValueError(
+                    f"detected topology value collision: driver reported {told} but existing label is {there}"
+                )
+        new = {key: value for key, value in labels.items() if key not in known}
+        uid: str = meta["uid"]
         if written == before and not new:
-            return
-        guarded = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
+            return uid
+        guarded = {"uid": uid, "resourceVersion": meta["resourceVersion"]}
         patch = {"metadata": {**guarded, "annotations": {_NODE_IDS: written}, "labels": new}}
         await self._api.patch(NODES, self._node_name, "", patch)
+        return uid
+
+
+def _node_ids(annotation: str) -> dict[str, str]:
+    """What drivers call the node. ValueError, in a kubelet's words."""
+    try:
+        return msgspec.json.decode(annotation, type=dict[str, str])
+    except msgspec.DecodeError as problem:
+        why = json_error(annotation.encode()) or problem
+        stated = f"{go_quote(_NODE_IDS)} annotation value ({go_quote(annotation)})"
+        raise ValueError(f"failed to parse node's {stated} err={why}") from None

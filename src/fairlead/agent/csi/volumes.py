@@ -33,6 +33,7 @@ from fairlead.api.errors import NotFound
 from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
 from fairlead.api.verbs import Api
+from fairlead.runtime.whole_files import replace_durably
 
 if TYPE_CHECKING:
     from fairlead.agent.csi.messages import VolumeCapability
@@ -139,7 +140,21 @@ class CsiVolumes:
         try:
             await self._unmount(folder)
         except RuntimeFailure as failure:
-            raise StillMounted(f"volumes of drivers are mounted yet: {failure}") from None
+            raise _still_mounted(failure) from None
+
+    async def unstage_rest(self) -> None:
+        """Take back from the node what no pod has: an agent may have ended before it could. What one driver does not
+        take back keeps no other from it: then StillMounted.
+        """
+        left: RuntimeFailure | None = None
+        for volume in [volume for volume, users in self._users.items() if not users]:
+            try:
+                async with self._lock(volume):
+                    await self._free(volume)
+            except RuntimeFailure as failure:
+                left = failure
+        if left is not None:
+            raise _still_mounted(left)
 
     async def _unmount(self, folder: Path) -> None:
         for record, volume in list(_records(folder / PUBLISHED, "*")):
@@ -148,13 +163,17 @@ class CsiVolumes:
         for volume in [volume for volume, users in self._users.items() if folder in users]:
             async with self._lock(volume):
                 self._users[volume].discard(folder)
-                if not self._users[volume]:
-                    await self._unstage(volume)
-                    if not self._users[volume]:  # nobody has come meanwhile
-                        del self._users[volume]
-                        self._say()
-        if (mine := folder / PUBLISHED).is_dir():
-            mine.rmdir()
+                await self._free(volume)
+        await asyncio.to_thread(_remove_rest, folder / PUBLISHED)
+
+    async def _free(self, volume: _Volume) -> None:
+        """Take it back from the node unless somebody has it."""
+        users = self._users[volume]
+        if not users:
+            await self._unstage(volume)
+            if not users:  # nobody has come meanwhile
+                del self._users[volume]
+                self._say()
 
     def _lock(self, volume: _Volume) -> asyncio.Lock:
         """One pod at a time has to do with a volume."""
@@ -291,6 +310,10 @@ class CsiVolumes:
         return self._root / STAGED / volume.driver / hashlib.sha256(volume.handle.encode()).hexdigest()
 
 
+def _still_mounted(failure: RuntimeFailure) -> StillMounted:
+    return StillMounted(f"volumes of drivers are mounted yet: {failure}")
+
+
 def _is_attached(node: Node | None, name: str) -> bool:
     """Both: what the cluster does not know to be in use it may detach."""
     if node is None or name not in (node.status.volumes_in_use or ()):
@@ -333,7 +356,8 @@ def _write_down(folder: Path, volume: _Volume, target: Path | None) -> None:
     folder.mkdir(parents=True, exist_ok=True, mode=0o750)
     if target is not None:
         target.mkdir(exist_ok=True, mode=0o750)
-    (folder / _RECORD).write_text(json.dumps({"driverName": volume.driver, "volumeHandle": volume.handle}))
+    record = json.dumps({"driverName": volume.driver, "volumeHandle": volume.handle})
+    replace_durably(folder / _RECORD, record.encode())  # half of it would tell nobody what to take back
 
 
 def _strike_out(folder: Path, target: Path) -> None:
@@ -342,8 +366,17 @@ def _strike_out(folder: Path, target: Path) -> None:
         raise RuntimeFailure(f"{target} is still mounted")
     if target.is_dir() and not target.is_symlink():
         target.rmdir()
-    (folder / _RECORD).unlink(missing_ok=True)
+    for record in folder.glob(f"{_RECORD}*"):  # also one that was not finished
+        record.unlink()
     folder.rmdir()
+
+
+def _remove_rest(folder: Path) -> None:
+    """Who was killed before he had written down what he began, or after he had struck that out, leaves its folder."""
+    if folder.is_dir():
+        for left in folder.iterdir():
+            _strike_out(left, left / "mount")
+        folder.rmdir()
 
 
 def _records(folder: Path, depth: str) -> Iterator[tuple[Path, _Volume]]:

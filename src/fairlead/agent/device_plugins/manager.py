@@ -164,6 +164,7 @@ class DevicePlugins:
             raise DevicePluginError(f"this node has {_MOST_RESOURCES} resources of device plugins, and takes no more")
         plugin = DevicePlugin(name, endpoint)
         await plugin.connect()
+        is_new = name not in self._resources
         resource = self._resources.setdefault(name, _Resource())
         if resource.plugin is not None:
             resource.plugin.close()
@@ -171,7 +172,8 @@ class DevicePlugins:
         self._removed.discard(name)
         log.info("the device plugin of %s at %s has registered", name, endpoint)
         plugin.watch(lambda inventory: self._listed(plugin, inventory), lambda: self._has_gone(plugin))
-        await self._try_to_keep()  # the next agent offers nothing of it until it registers again
+        if is_new:
+            await self._try_to_keep()  # the next agent offers nothing of it until it registers again
 
     def _listed(self, plugin: DevicePlugin, inventory: Inventory) -> None:
         resource = self._resources[plugin.resource]

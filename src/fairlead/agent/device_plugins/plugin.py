@@ -1,6 +1,6 @@
 """One device plugin that has registered: which devices it has, and what a container gets with one.
 
-A list is looked at once, and one a second at most: a plugin may say something else as fast as it likes.
+A list is looked at once, and one a second at most, the newest: a plugin may say something else as fast as it likes.
 Source: pkg/kubelet/cm/devicemanager/endpoint.go and plugin/v1beta1/client.go (1.36).
 """
 
@@ -33,6 +33,7 @@ from fairlead.agent.device_plugins.messages import (
 )
 from fairlead.agent.grpc.client import CallFailed, Client
 from fairlead.agent.grpc.methods import Answer, Asked, Method, Nothing
+from fairlead.agent.grpc.newest import newest
 from fairlead.agent.grpc.protobuf import Malformed
 from fairlead.agent.runtimes.base import RuntimeFailure
 from fairlead.runtime.offload import offload
@@ -132,9 +133,11 @@ class DevicePlugin:
 
     async def _read(self, listed: Callable[[Inventory], None]) -> None:
         last: bytes | None = None
-        async with aclosing(self._client.stream_bytes(LIST_AND_WATCH, Nothing())) as told:
+        async with (
+            aclosing(self._client.stream_bytes(LIST_AND_WATCH, Nothing())) as every,
+            aclosing(newest(every, _PAUSE_SECONDS)) as told,
+        ):
             async for data in told:
                 if data != last:
                     listed(await offload(partial(inventory_of, data), is_long=len(data) > _LONG_LIST))
                     last = data
-                await asyncio.sleep(_PAUSE_SECONDS)

@@ -19,6 +19,7 @@ import msgspec
 
 from fairlead.agent.devices.drivers import DeviceDrivers, NoDriver
 from fairlead.agent.devices.messages import Claim, Device
+from fairlead.agent.runtimes.base import RuntimeFailure
 from fairlead.agent.state_file import StateFile
 from fairlead.api.builtin import RESOURCE_CLAIMS
 from fairlead.api.devices import DeviceId, ResourceClaim
@@ -207,6 +208,17 @@ class ClaimManager:
             except (NoDriver, PluginFailure) as failure:
                 return str(failure)
         return ""
+
+    async def given(self, pod: Pod, manifest: Obj, container: Obj) -> list[str]:
+        """What a container gets that is about to start. What is not known to be prepared is prepared anew: the file may
+        have been damaged while the pod ran. RuntimeFailure where that cannot be.
+        """
+        claims = (
+            self._held.get(f"{pod.metadata.namespace}/{name}") for name, _ in self._wanted(pod, manifest, container)
+        )
+        if not all(held is not None and held.is_prepared for held in claims) and (problem := await self.prepare(pod)):
+            raise RuntimeFailure(problem)
+        return self.cdi_devices(pod, manifest, container)
 
     def cdi_devices(self, pod: Pod, manifest: Obj, container: Obj) -> list[str]:
         """What the runtime is to add to a container, as CDI names it."""

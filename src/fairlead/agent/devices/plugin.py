@@ -13,10 +13,12 @@ from typing import Final
 from grpclib.const import Status
 
 from fairlead.agent.devices.health import DeviceHealths
-from fairlead.agent.devices.messages import WATCH_HEALTH, Claim, Claims, Device, prepare, unprepare
+from fairlead.agent.devices.messages import WATCH_HEALTH, Claim, Claims, Device, DevicesHealth, prepare, unprepare
 from fairlead.agent.devices.metrics import DraMetrics
-from fairlead.agent.grpc.client import CallFailed, Client
+from fairlead.agent.grpc.client import CallFailed, Client, decoded
 from fairlead.agent.grpc.methods import Answer, Method, Nothing
+from fairlead.agent.grpc.newest import newest
+from fairlead.agent.grpc.protobuf import Malformed
 from fairlead.agent.runtimes.base import RuntimeFailure
 from fairlead.runtime.clock import monotonic
 
@@ -24,6 +26,10 @@ _CALL_SECONDS: Final = 45.0
 #: How soon a plugin that hangs up is connected to again.
 _AGAIN_SECONDS: Final = 1.0
 _WATCH_AGAIN_SECONDS: Final = 5.0
+#: How long until is looked again at what a driver tells of its devices: the status of their pods is written for each.
+_PAUSE_SECONDS: Final = 1.0
+#: As much as a kubelet takes: what gRPC has for Go.
+_LONGEST_ANSWER: Final = 4 << 20
 
 
 class PluginFailure(Exception):
@@ -45,7 +51,7 @@ class Plugin:
         self.driver, self.endpoint, self.service = driver, endpoint, service
         self.is_connected = False
         self._changed, self._healths, self._metrics = changed, healths, metrics
-        self._client = Client(endpoint, f"the plugin of driver {driver}")
+        self._client = Client(endpoint, f"the plugin of driver {driver}", _LONGEST_ANSWER)
         self._tasks = [
             asyncio.create_task(self._stay_connected(), name=f"driver {driver}"),
             asyncio.create_task(self._watch_health(), name=f"health of devices of {driver}"),
@@ -93,18 +99,24 @@ class Plugin:
         try:
             while True:
                 try:
-                    async with aclosing(self._client.stream(WATCH_HEALTH, Nothing())) as told:
-                        async for each in told:
-                            self._healths.told(self.driver, each.devices)
+                    await self._read_health()
                 except CallFailed as failure:
                     if failure.status is Status.UNIMPLEMENTED:
                         return
-                except RuntimeFailure:
+                except (RuntimeFailure, Malformed):
                     pass
                 self._healths.forget(self.driver)
                 await asyncio.sleep(_WATCH_AGAIN_SECONDS)
         finally:
             self._healths.forget(self.driver)
+
+    async def _read_health(self) -> None:
+        async with (
+            aclosing(self._client.stream_bytes(WATCH_HEALTH, Nothing())) as every,
+            aclosing(newest(every, _PAUSE_SECONDS)) as told,
+        ):
+            async for data in told:
+                await self._healths.told(self.driver, (await decoded(data, DevicesHealth)).devices)
 
     def _is(self, *, connected: bool) -> None:
         if connected is not self.is_connected:

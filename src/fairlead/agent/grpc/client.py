@@ -6,11 +6,11 @@ Every call opens the connection anew where it was lost, so a runtime may be rest
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator
+from contextlib import aclosing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from grpclib.client import Channel, UnaryStreamMethod, UnaryUnaryMethod
 from grpclib.config import Configuration
@@ -23,6 +23,9 @@ from fairlead.agent.grpc.methods import Answer, Asked, Method
 from fairlead.agent.grpc.protobuf import M, Malformed
 from fairlead.agent.runtimes.base import RuntimeFailure
 from fairlead.runtime.offload import offload
+from fairlead.runtime.watchdog import current_name
+
+T = TypeVar("T")
 
 #: As a kubelet has it (runtimeRequestTimeout).
 CALL_SECONDS: Final = 120.0
@@ -62,15 +65,19 @@ class Client:
 
     async def call(self, method: Method[Asked, Answer], asked: Asked, seconds: float | None = CALL_SECONDS) -> Answer:
         """CallFailed, Unreachable; without `seconds` it may take for ever."""
+        answer = await apart(self._called(method, asked, seconds))
+        with self._failures_of(method.path):
+            if answer is None:
+                raise Malformed("no message")
+            return await decoded(answer, method.answer)
+
+    async def _called(self, method: Method[Asked, Answer], asked: Asked, seconds: float | None) -> bytes | None:
         remote = UnaryUnaryMethod[Asked, bytes](self._channel, method.path, method.asked, bytes)
         with self._failures_of(method.path):
             async with remote.open(timeout=seconds) as stream:
                 await stream.send_message(asked, end=True)
                 bound(stream, self._longest)
-                answer = await stream.recv_message()
-            if answer is None:
-                raise Malformed("no message")
-            return await decoded(answer, method.answer)
+                return await stream.recv_message()
 
     async def stream(self, method: Method[Asked, Answer], asked: Asked) -> AsyncGenerator[Answer, None]:
         """What the runtime tells one after the other, until it ends that. CallFailed, Unreachable."""
@@ -82,6 +89,15 @@ class Client:
 
     async def stream_bytes(self, method: Method[Asked, Answer], asked: Asked) -> AsyncGenerator[bytes, None]:
         """The same as it comes, for whoever does not look at all of it."""
+        told = self._told(method, asked)
+        try:
+            while (answer := await apart(following(told))) is not None:
+                yield answer
+        finally:
+            with suppress(RuntimeFailure):  # nobody listens any more
+                await told.aclose()
+
+    async def _told(self, method: Method[Asked, Answer], asked: Asked) -> AsyncGenerator[bytes, None]:
         remote = UnaryStreamMethod[Asked, bytes](self._channel, method.path, method.asked, bytes)
         with self._failures_of(method.path):
             async with remote.open() as stream:
@@ -122,6 +138,27 @@ class Client:
 
     def close(self) -> None:
         self._channel.close()
+
+
+async def apart(work: Coroutine[Any, Any, T]) -> T:
+    """What comes of it, in a task of its own.
+
+    To tell whoever waits that a connection is lost, or that it takes too long, grpclib cancels his task, and what else
+    cancels it at that moment is lost: a task that was to end would go on.
+    """
+    task = asyncio.create_task(work, name=current_name())
+    try:
+        await asyncio.wait([task])
+    except asyncio.CancelledError:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        raise
+    return task.result()
+
+
+async def following(told: AsyncIterator[bytes]) -> bytes | None:
+    """What is told next; None: nothing any more."""
+    return await anext(told, None)
 
 
 def bound(stream: Any, longest: int) -> None:

@@ -1,5 +1,6 @@
 """Plugins come and go with their sockets in a folder of the node: each is asked who it is once.
 
+One that takes its time, or hangs, holds up nobody else.
 Source: pkg/kubelet/pluginmanager (1.36).
 """
 
@@ -67,14 +68,16 @@ class PluginSockets:
             folder.mkdir(mode=0o750, parents=True, exist_ok=True)
         self._registered: dict[_Socket, _Accepted] = {}
         self._failed: dict[_Socket, _Failed] = {}
+        self._asked: set[_Socket] = set()  # those that have not answered yet
 
     async def run(self) -> None:
         """Until cancelled."""
-        while True:
-            await self.look()
-            await asyncio.sleep(_LOOK_SECONDS)
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await self._look(group)
+                await asyncio.sleep(_LOOK_SECONDS)
 
-    async def look(self) -> None:
+    async def _look(self, group: asyncio.TaskGroup) -> None:
         try:
             found = await asyncio.to_thread(lambda: set(_sockets(self._folder)))
         except OSError as problem:  # somebody removes folders just now, or will not let us look
@@ -85,12 +88,20 @@ class PluginSockets:
         for gone in self._failed.keys() - found:
             del self._failed[gone]
         now = monotonic()
-        new = [socket for socket in found - self._registered.keys() if now >= self._again_at(self._failed, socket)]
-        await asyncio.gather(*(self._register(socket) for socket in sorted(new)))
+        for socket in sorted(found - self._registered.keys() - self._asked):
+            if now >= self._again_at(self._failed, socket):
+                self._asked.add(socket)
+                group.create_task(self._ask(socket), name=f"plugin {socket.path.name}")
 
     @staticmethod
     def _again_at(failed: Mapping[_Socket, _Failed], socket: _Socket) -> float:
         return failed[socket].again_at if socket in failed else 0.0
+
+    async def _ask(self, socket: _Socket) -> None:
+        try:
+            await self._register(socket)
+        finally:
+            self._asked.discard(socket)
 
     async def _register(self, socket: _Socket) -> None:
         from fairlead.agent.plugins.registration import NotRegistered, register  # with what speaks gRPC

@@ -17,6 +17,7 @@ from grpclib.encoding.base import CodecBase
 from grpclib.exceptions import GRPCError, ProtocolError, StreamTerminatedError
 from grpclib.protocol import H2Protocol
 
+from fairlead.agent.grpc.client import apart
 from fairlead.golang.durations import format_seconds
 from fairlead.golang.quoting import go_quote
 
@@ -52,7 +53,7 @@ async def check(connect: Callable[[], Awaitable[socket.socket]], address: str, s
     channel = _Channel(sock)
     try:
         async with asyncio.timeout_at(deadline):
-            status = await UnaryUnaryMethod[bytes, int](channel, _CHECK, bytes, int)(service.encode())
+            status = await apart(UnaryUnaryMethod[bytes, int](channel, _CHECK, bytes, int)(service.encode()))
     except TimeoutError:
         return f"timeout: health rpc did not complete within {within}"
     except GRPCError as error:

@@ -385,7 +385,7 @@ class RealPod:
         seccomp = {"type": "RuntimeDefault"} if place.configured.configuration.seccomp_default else {}
         profiles = place.root / "seccomp"
         file, target = logs / f"{attempt}.log", self._target(container)
-        cdi = place.devices.cdi_devices(self.pod, self.manifest, container)
+        cdi = await place.devices.given(self.pod, self.manifest, container)
         return Made(id_, attempt, image, env, mounts, values, file, profiles, seccomp, target, cdi, devices)
 
     @property

@@ -79,6 +79,10 @@ class RemnantCollector:
                     log.warning("pod %s has gone: %s", folder.name, failure)
                 else:
                     await asyncio.to_thread(PodVolumes(folder, 0).tear_down)
+        try:
+            await self._place.claims.csi.unstage_rest()
+        except OSError as failure:
+            log.warning("pods have gone: %s", failure)
 
     def _strays(self, uids: Iterable[str]) -> set[str]:
         return set(uids) - {pod.metadata.uid for pod in self._pods if pod.status.phase not in FINISHED}

@@ -50,7 +50,7 @@ class _File:
     """One that a kubelet has of that name, too; `what` it is of, in its words."""
 
     def __init__(self, path: Path, what: str) -> None:
-        self._path, self._what, self._kept = path, what, b""
+        self._path, self._what, self._kept, self._problem = path, what, b"", ""
 
     def read(self, decode: Callable[[bytes], T], otherwise: T) -> T:
         if not self._path.exists():
@@ -63,15 +63,18 @@ class _File:
             where = f"{go_quote(str(self._path))} before restarting Kubelet"
             raise ValueError(f"could not restore state from checkpoint: {problem}, {advice} {where}") from None
 
-    def write(self, text: bytes) -> None:
-        if text == self._kept:
-            return
-        try:
-            replace_durably(self._path, text)  # an agent does not start with half of it
-        except OSError as problem:  # as a kubelet does: pods go on
-            log.warning("who has what to himself cannot be written to %s: %s", self._path, problem)
-        else:
-            self._kept = text
+    def write(self, text: bytes) -> bool:
+        """Whether that is on disk now. As with a kubelet pods go on where it is not."""
+        if text != self._kept:
+            try:
+                replace_durably(self._path, text)  # an agent does not start with half of it
+            except OSError as problem:
+                if str(problem) != self._problem:  # once, however long it lasts
+                    log.warning("who has what to himself cannot be written to %s: %s", self._path, problem)
+                self._problem = str(problem)
+                return False
+            self._kept, self._problem = text, ""
+        return True
 
 
 class TopologyManager:
@@ -214,6 +217,7 @@ class TopologyManager:
     def _write(self) -> None:
         held, memory, config = self._held, self._policies.memory, self._config
         nodes = memory.nodes(held.memory) if memory is not None else {}
-        self._cpu_file.write(cpu_state.encoded(config.cpu_manager_policy, held.cpus))
-        self._memory_file.write(memory_state.encoded(config.memory_manager_policy, nodes, held.memory))
-        self._written = held
+        cpus = self._cpu_file.write(cpu_state.encoded(config.cpu_manager_policy, held.cpus))
+        memories = self._memory_file.write(memory_state.encoded(config.memory_manager_policy, nodes, held.memory))
+        if cpus and memories:  # else it is tried again, at the latest after a period
+            self._written = held

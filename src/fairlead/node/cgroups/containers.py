@@ -9,7 +9,7 @@ Sources: pkg/kubelet/kuberuntime/kuberuntime_container_linux.go, pkg/kubelet/kub
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Final, NamedTuple
 
 import msgspec
@@ -67,12 +67,15 @@ class _Pod(NamedTuple):
     spec: Obj
     qos_class: str
     is_critical: bool
+    #: Containers that have CPUs to themselves, as far as that matters.
+    spared: Container[str]
 
 
 def container_values(pod: Obj, settings: CgroupSettings, host: ContainerHost) -> Mapping[str, ContainerValues]:
     """By name of the container, init and ephemeral containers included."""
     spec = pod["spec"]
-    owner = _Pod(spec, qos_class(spec), is_critical(pod))
+    spared = exclusive_cpus(spec) if settings.spares_exclusive_cpus else ()
+    owner = _Pod(spec, qos_class(spec), is_critical(pod), spared)
     adjustments = oom_score_adjustments(pod, host.memory_capacity)
     return {
         container["name"]: _values(owner, container, adjustments[container["name"]], settings, host)
@@ -88,8 +91,8 @@ def _values(
     memory_limit = (stated_limit(container, "memory") or stated_limit(pod.spec, "memory")).units
     requests = (container.get("resources") or {}).get("requests") or {}
     cpu_request = parse(requests["cpu"]) if "cpu" in requests else cpu_limit
-    is_spared = settings.spares_exclusive_cpus and exclusive_cpus(pod.spec, container) > 0
-    period = settings.cpu_period_micros if settings.enforces_cpu_limits and not is_spared else 0
+    is_bounded = settings.enforces_cpu_limits and container["name"] not in pod.spared
+    period = settings.cpu_period_micros if is_bounded else 0
     is_v2 = host.cgroup_version == 2
     return ContainerValues(
         cpu_shares=shares(cpu_request.milli),

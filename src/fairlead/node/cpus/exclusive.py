@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from fairlead.api.objects import Obj
@@ -13,12 +13,17 @@ from fairlead.node.requests import stated_request
 STATIC: Final = "static"
 
 
-def exclusive_cpus(spec: Obj, container: Obj) -> int:
-    """How many a container of such a pod has to itself."""
-    if qos_class(spec) != GUARANTEED or has_pod_level_resources(spec):
-        return 0
-    requested = stated_request(container, "cpu").milli
-    return 0 if requested % 1000 else requested // 1000
+def has_own(spec: Obj) -> bool:
+    """Whether containers of such a pod may have anything to themselves."""
+    return qos_class(spec) == GUARANTEED and not has_pod_level_resources(spec)
+
+
+def exclusive_cpus(spec: Obj) -> Mapping[str, int]:
+    """How many a container of such a pod has to itself, by name; those that have none are left out."""
+    if not has_own(spec):
+        return {}
+    requested = {each["name"]: stated_request(each, "cpu").milli for each in containers_of(spec)}
+    return {name: milli // 1000 for name, milli in requested.items() if milli and not milli % 1000}
 
 
 def containers_of(spec: Obj) -> Sequence[Obj]:
@@ -28,11 +33,12 @@ def containers_of(spec: Obj) -> Sequence[Obj]:
 
 def exclusive_cpus_of_pod(spec: Obj) -> int:
     """How many its containers have at once, at most."""
+    counts = exclusive_cpus(spec)
     sidecars = most = 0
     for container in spec.get("initContainers") or ():
-        count = exclusive_cpus(spec, container)
+        count = counts.get(container["name"], 0)
         if is_sidecar(container):
             sidecars += count
         else:
             most = max(most, sidecars + count)
-    return max(most, sidecars + sum(exclusive_cpus(spec, each) for each in spec["containers"]))
+    return max(most, sidecars + sum(counts.get(each["name"], 0) for each in spec["containers"]))

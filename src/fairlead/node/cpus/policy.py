@@ -15,15 +15,14 @@ from typing import Final
 
 import msgspec
 
-from fairlead.api.objects import Obj
-from fairlead.api.podresources import is_sidecar
 from fairlead.api.quantity import Quantity
 from fairlead.golang.quoting import go_quote
 from fairlead.golang.values import printed
+from fairlead.node.asked import Asked
 from fairlead.node.configuration.cpu_sets import listed, parse_cpu_set
 from fairlead.node.configuration.feature_gates import FeatureGates
 from fairlead.node.configuration.settings import KubeletConfiguration
-from fairlead.node.cpus.exclusive import STATIC, containers_of, exclusive_cpus, exclusive_cpus_of_pod
+from fairlead.node.cpus.exclusive import STATIC
 from fairlead.node.cpus.options import BY_SOCKET, StaticOptions, static_options
 from fairlead.node.cpus.state import CpuState
 from fairlead.node.cpus.taking import NotEnoughCpus, take_distributed, take_packed
@@ -82,14 +81,13 @@ class StaticPolicy(msgspec.Struct, frozen=True):
         """What somebody could have to himself."""
         return state.shared - self.reserved
 
-    def allocated(self, state: CpuState, pod: Obj, container: Obj, nodes: frozenset[int] | None = None) -> CpuState:
+    def allocated(self, state: CpuState, pod: Asked, name: str, nodes: frozenset[int] | None = None) -> CpuState:
         """With CPUs for the container, if it has any to itself, of these NUMA nodes first; it has them for good.
 
         NotAligned or NotEnoughCpus where it cannot have them.
         """
-        count = exclusive_cpus(pod["spec"], container)
-        uid, name = pod["metadata"]["uid"], container["name"]
-        if not count or name in state.exclusive.get(uid, {}):
+        count = pod.cpus.get(name, 0)
+        if not count or name in state.exclusive.get(pod.uid, {}):
             return state
         self._check_alignment(state, count)
         free = self.available(state) | _reusable(state, pod, before=name)
@@ -97,7 +95,7 @@ class StaticPolicy(msgspec.Struct, frozen=True):
         if nodes is not None:
             near = free & self._near(nodes)
             near = self._take(near, min(count, len(near)))
-        return state.with_container(uid, name, near | self._take(free - near, count - len(near)))
+        return state.with_container(pod.uid, name, near | self._take(free - near, count - len(near)))
 
     def _check_alignment(self, state: CpuState, count: int) -> None:
         if not self.options.only_full_cores:
@@ -124,26 +122,21 @@ class StaticPolicy(msgspec.Struct, frozen=True):
 
     # -- hints
 
-    def hints(self, state: CpuState, pod: Obj, container: Obj) -> Hints:
+    def hints(self, state: CpuState, pod: Asked, name: str) -> Hints:
         """Which NUMA nodes would do for a container."""
-        count = exclusive_cpus(pod["spec"], container)
-        if not count:
+        if not (count := pod.cpus.get(name, 0)):
             return {}
-        held = state.exclusive.get(pod["metadata"]["uid"], {}).get(container["name"])
+        held = state.exclusive.get(pod.uid, {}).get(name)
         if held is not None:
             return {_CPU: self._hints(held, frozenset(), count) if len(held) == count else ()}
-        return {_CPU: self._hints(self.available(state), _reusable(state, pod, before=container["name"]), count)}
+        return {_CPU: self._hints(self.available(state), _reusable(state, pod, before=name), count)}
 
-    def pod_hints(self, state: CpuState, pod: Obj) -> Hints:
+    def pod_hints(self, state: CpuState, pod: Asked) -> Hints:
         """Which would do for all of its containers together."""
-        count, held = exclusive_cpus_of_pod(pod["spec"]), state.exclusive.get(pod["metadata"]["uid"], {})
+        count, held = pod.cpus_at_once, state.exclusive.get(pod.uid, {})
         if not count:
             return {}
-        if any(
-            len(held[each["name"]]) != exclusive_cpus(pod["spec"], each)
-            for each in containers_of(pod["spec"])
-            if each["name"] in held
-        ):
+        if any(len(held[name]) != pod.cpus.get(name, 0) for name in pod.names if name in held):
             return {_CPU: ()}
         own = frozenset[int]().union(*held.values())
         if len(own) == count:
@@ -238,13 +231,12 @@ def _taken(topology: Topology, options: StaticOptions, free: Set[int], count: in
     return take_packed(topology, free, count, spreads=options.across_cores, prefers_uncore=options.by_uncore)
 
 
-def _reusable(state: CpuState, pod: Obj, before: str) -> CpuIds:
+def _reusable(state: CpuState, pod: Asked, before: str) -> CpuIds:
     """What containers that have ended by then have left to those that come after them."""
-    held, found = state.exclusive.get(pod["metadata"]["uid"], {}), frozenset[int]()
-    ending = {each["name"] for each in pod["spec"].get("initContainers") or () if not is_sidecar(each)}
-    for container in containers_of(pod["spec"]):
-        if (name := container["name"]) == before:
+    held, found = state.exclusive.get(pod.uid, {}), frozenset[int]()
+    for name in pod.names:
+        if name == before:
             break
         cpus = held.get(name, frozenset())
-        found = found | cpus if name in ending else found - cpus
+        found = found | cpus if name in pod.ending else found - cpus
     return found

@@ -99,7 +99,10 @@ class _Taking:
 
     def take_whole(self, level: Level) -> None:
         """Of whatever is free as a whole as much as is needed."""
-        whole, free = self._topology.within(level, self._topology.locations), self.free_by(level)
+        whole = self._topology.whole[level]
+        if self.missing < min(map(len, whole.values()), default=0):
+            return
+        free = self.free_by(level)
         for id_ in self.ordered(level):
             if free[id_] == whole[id_] and len(whole[id_]) <= self.missing:
                 self.take(whole[id_])
@@ -111,16 +114,16 @@ class _Taking:
 
     def take_uncores(self) -> None:
         """Whole caches, then what is left of one cache, if it has enough for all that is missing."""
-        for uncore in self.ordered("uncore"):
-            if self.missing >= self._topology.cpus_per_uncore:
-                self.take_whole("uncore")
-            if not self.missing:
-                return
-            self._take_of_uncore(uncore)
+        ordered = self.ordered("uncore")
+        if self.missing >= self._topology.cpus_per_uncore:
+            self.take_whole("uncore")
+        free, threads = self.free_by("uncore"), self._topology.threads_per_core
+        for uncore in ordered:
+            if self.missing:
+                self._take_of_uncore(free.get(uncore, set()), threads)
 
-    def _take_of_uncore(self, uncore: int) -> None:
-        threads = self._topology.threads_per_core
-        by_core = self._topology.within("core", self.free_by("uncore").get(uncore, set()))
+    def _take_of_uncore(self, free: Set[int], threads: int) -> None:
+        by_core = self._topology.within("core", free)
         cores = sorted(by_core)[: math.ceil(self.missing / threads)]
         cpus = sorted(cpu for core in cores for cpu in by_core[core])
         if self.missing % 2 and threads > 1 and len(cpus) > self.missing:

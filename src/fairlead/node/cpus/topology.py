@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, Literal, NamedTuple, TypeAlias
-
-import msgspec
 
 #: As many as Linux takes: what somebody says of a simulated machine may be any number.
 _MOST_CPUS: Final = 8192
@@ -32,10 +32,23 @@ class Location(NamedTuple):
     uncore: int = 0
 
 
-class Topology(msgspec.Struct, frozen=True):
+#: As they stand in a location.
+_LEVELS: Final[tuple[Level, ...]] = ("core", "socket", "numa", "uncore")
+
+
+@dataclass(frozen=True)
+class Topology:
     locations: Mapping[int, Location]
 
-    @property
+    @cached_property
+    def whole(self) -> Mapping[Level, Mapping[int, CpuIds]]:
+        """All CPUs by what they belong to: asked for each container, of thousands of CPUs."""
+        return {
+            level: {id_: frozenset(cpus) for id_, cpus in self.within(level, self.locations).items()}
+            for level in _LEVELS
+        }
+
+    @cached_property
     def cpus(self) -> CpuIds:
         return frozenset(self.locations)
 
@@ -48,26 +61,22 @@ class Topology(msgspec.Struct, frozen=True):
         return self._share("uncore")
 
     def ids(self, level: Level) -> CpuIds:
-        return frozenset(self.within(level, self.locations))
+        return frozenset(self.whole[level])
 
     def within(self, level: Level, cpus: Iterable[int]) -> dict[int, set[int]]:
         """Those CPUs by what they belong to."""
-        found: dict[int, set[int]] = {}
+        place, found = _LEVELS.index(level), dict[int, set[int]]()
         for cpu in cpus:
-            found.setdefault(self.id_of(level, cpu), set()).add(cpu)
-        return found
-
-    def id_of(self, level: Level, cpu: int) -> int:
-        found: int = getattr(self.locations[cpu], level)
+            found.setdefault(self.locations[cpu][place], set()).add(cpu)
         return found
 
     def all_of(self, level: Level, ids: Iterable[int]) -> CpuIds:
         """All CPUs of these."""
-        wanted = set(ids)
-        return frozenset(cpu for cpu in self.locations if self.id_of(level, cpu) in wanted)
+        whole = self.whole[level]
+        return frozenset[int]().union(*(whole.get(id_, ()) for id_ in ids))
 
     def _share(self, level: Level) -> int:
-        count = len(self.ids(level))
+        count = len(self.whole[level])
         return len(self.locations) // count if count else 0
 
 

@@ -10,27 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import combinations
-from typing import Final, TypeAlias
+from typing import Final
 
 import msgspec
 
-from fairlead.api.objects import Obj
-from fairlead.api.podresources import Amounts, has_pod_level_resources, is_hugepages, is_sidecar
-from fairlead.api.qos import GUARANTEED, qos_class
+from fairlead.api.podresources import Amounts, is_hugepages
 from fairlead.api.quantity import ZERO, parse
 from fairlead.golang.quoting import go_quote
+from fairlead.node.asked import MEMORY, Asked, Bytes
 from fairlead.node.configuration.settings import KubeletConfiguration
-from fairlead.node.cpus.exclusive import containers_of
 from fairlead.node.numa_hints import Hint, Hints
 from fairlead.node.numa_memory.state import Assigned, Block, NodeMemory, Table
-from fairlead.node.requests import stated_request
 
 STATIC: Final = "Static"
 NO_POLICY: Final = "None"
-_MEMORY: Final = "memory"
-
-#: By type of memory.
-Bytes: TypeAlias = Mapping[str, int]
 
 
 class NoMemory(Exception):
@@ -52,11 +45,11 @@ class StaticMemory(msgspec.Struct, frozen=True):
         return found
 
     def _tables(self, node: int) -> dict[str, Table]:
-        pages = sum(size for type_, size in self.total[node].items() if type_ != _MEMORY)
+        pages = sum(size for type_, size in self.total[node].items() if type_ != MEMORY)
         tables = {}
         for type_, size in self.total[node].items():
             kept = self.reserved.get(node, {}).get(type_, 0)
-            left = size - kept - (pages if type_ == _MEMORY else 0)
+            left = size - kept - (pages if type_ == MEMORY else 0)
             tables[type_] = Table(size, kept, left, 0, left)
         return tables
 
@@ -68,9 +61,9 @@ class StaticMemory(msgspec.Struct, frozen=True):
             raise ValueError("[memorymanager] the expected machine state is different from the real one")
         return assigned
 
-    def allocated(self, assigned: Assigned, pod: Obj, container: Obj, hint: Hint) -> Assigned:
+    def allocated(self, assigned: Assigned, pod: Asked, name: str, hint: Hint) -> Assigned:
         """With memory for the container, if it is set aside; NoMemory where it cannot be."""
-        uid, name, wanted = pod["metadata"]["uid"], container["name"], memory_of(pod, container)
+        uid, wanted = pod.uid, pod.memory.get(name)
         if not wanted or name in assigned.get(uid, {}):
             return assigned
         possible = self._possible(assigned, pod, wanted, before=name)
@@ -93,27 +86,27 @@ class StaticMemory(msgspec.Struct, frozen=True):
         of_pod = {**_without(assigned.get(uid, {}), pod, blocks, before=name), name: blocks}
         return {**assigned, uid: of_pod}
 
-    def hints(self, assigned: Assigned, pod: Obj, container: Obj) -> Hints:
-        wanted, name = memory_of(pod, container), container["name"]
-        held = assigned.get(pod["metadata"]["uid"], {}).get(name)
+    def hints(self, assigned: Assigned, pod: Asked, name: str) -> Hints:
+        wanted, held = pod.memory.get(name), assigned.get(pod.uid, {}).get(name)
         if not wanted:
             return {}
         if held is not None:
             return _again(held, wanted)
         return _for_each(wanted, self._possible(assigned, pod, wanted, before=name))
 
-    def pod_hints(self, assigned: Assigned, pod: Obj) -> Hints:
+    def pod_hints(self, assigned: Assigned, pod: Asked) -> Hints:
         """Which would do for all of its containers together."""
-        wanted, held = _wanted_at_once(pod), assigned.get(pod["metadata"]["uid"], {})
+        wanted, held = pod.memory_at_once, assigned.get(pod.uid, {})
         if not wanted:
             return {}
-        if first := next((held[each["name"]] for each in containers_of(pod["spec"]) if each["name"] in held), None):
+        if first := next((held[name] for name in pod.names if name in held), None):
             return _again(first, wanted)
         return _for_each(wanted, self._possible(assigned, pod, wanted))
 
-    def _possible(self, assigned: Assigned, pod: Obj, wanted: Bytes, before: str = "") -> list[Hint]:
+    def _possible(self, assigned: Assigned, pod: Asked, wanted: Bytes, before: str = "") -> list[Hint]:
         """Sets of NUMA nodes that have enough; those of the fewest that could ever are preferred."""
         nodes, found, fewest = self.nodes(assigned), list[frozenset[int]](), len(self.total)
+        reusable = _reusable(assigned, pod, before)
         for size in range(1, len(nodes) + 1):
             for chosen in combinations(nodes, size):
                 if any(_allocatable(nodes, chosen, type_) < bytes_ for type_, bytes_ in wanted.items()):
@@ -123,8 +116,8 @@ class StaticMemory(msgspec.Struct, frozen=True):
                     continue
                 if size > 1 and any(_is_taken_otherwise(nodes[node], chosen) for node in chosen):
                     continue
-                reusable = _reusable(assigned, pod, chosen, before)
-                if all(_free(nodes, chosen, name) + reusable.get(name, 0) >= each for name, each in wanted.items()):
+                more = reusable.get(tuple(sorted(chosen)), {})
+                if all(_free(nodes, chosen, name) + more.get(name, 0) >= each for name, each in wanted.items()):
                     found.append(frozenset(chosen))
         return [Hint(each, len(each) == fewest) for each in found]
 
@@ -139,7 +132,7 @@ def memory_policy(
     if config.memory_manager_policy != STATIC:
         raise ValueError(f"unknown policy: {go_quote(config.memory_manager_policy)}")
     reserved: dict[int, dict[str, int]] = {}
-    sums = dict.fromkeys((name for name in reservation if name == _MEMORY or is_hugepages(name)), ZERO)
+    sums = dict.fromkeys((name for name in reservation if name == MEMORY or is_hugepages(name)), ZERO)
     for entry in config.reserved_memory:
         if (node := entry.get("numaNode", 0)) not in total:
             missing = f"NUMA node {node} that does not exist on this machine"
@@ -153,7 +146,7 @@ def memory_policy(
         if amount != (whole := reservation.get(name, ZERO)):
             told = f"the total amount {go_quote(str(amount))} of type {go_quote(name)} is not equal to the value"
             raise ValueError(f"{told} {go_quote(str(whole))} determined by Node Allocatable feature")
-    if not any(of_node.get(_MEMORY) for of_node in reserved.values()):
+    if not any(of_node.get(MEMORY) for of_node in reserved.values()):
         raise ValueError("[memorymanager] you should specify the system reserved memory")
     return StaticMemory(total, reserved)
 
@@ -226,58 +219,24 @@ def _width(nodes: Set[int]) -> tuple[int, int]:
     return len(nodes), sum(1 << node for node in nodes)
 
 
-def memory_of(pod: Obj, container: Obj) -> Bytes:
-    """What is set aside for it, by type."""
-    if qos_class(pod["spec"]) != GUARANTEED or has_pod_level_resources(pod["spec"]):
-        return {}
-    requests = (container.get("resources") or {}).get("requests") or {}
-    names = [name for name in sorted(requests) if name == _MEMORY or is_hugepages(name)]
-    return {name: stated_request(container, name).units for name in names}
-
-
-def _wanted_at_once(pod: Obj) -> Bytes:
-    sidecars: dict[str, int] = {}
-    most: dict[str, int] = {}
-    for container in pod["spec"].get("initContainers") or ():
-        for name, size in memory_of(pod, container).items():
-            if is_sidecar(container):
-                sidecars[name] = sidecars.get(name, 0) + size
-            else:
-                most[name] = max(most.get(name, 0), sidecars.get(name, 0) + size)
-    apps: dict[str, int] = {}
-    for container in pod["spec"]["containers"]:
-        for name, size in memory_of(pod, container).items():
-            apps[name] = apps.get(name, 0) + size
-    return {name: max(size + sidecars.get(name, 0), most.get(name, 0)) for name, size in apps.items()}
-
-
-def _ended_before(pod: Obj, name: str) -> Iterable[str]:
-    """Init containers that have ended when this one begins."""
-    for container in containers_of(pod["spec"]):
-        if container["name"] == name:
-            return
-        if container in (pod["spec"].get("initContainers") or ()) and not is_sidecar(container):
-            yield container["name"]
-
-
-def _reusable(assigned: Assigned, pod: Obj, nodes: Sequence[int], before: str) -> Bytes:
-    """What they have left of just these NUMA nodes."""
-    held, found = assigned.get(pod["metadata"]["uid"], {}), dict[str, int]()
-    for name in _ended_before(pod, before) if before else ():
+def _reusable(assigned: Assigned, pod: Asked, before: str) -> Mapping[tuple[int, ...], Bytes]:
+    """What init containers have left that have ended when this one begins, by the NUMA nodes of which just that is."""
+    held, found = assigned.get(pod.uid, {}), dict[tuple[int, ...], dict[str, int]]()
+    for name in pod.ended_before(before) if before else ():
         for block in held.get(name, ()):
-            if block.numa_affinity == tuple(sorted(nodes)):
-                found[block.type] = found.get(block.type, 0) + block.size
+            of_nodes = found.setdefault(block.numa_affinity, {})
+            of_nodes[block.type] = of_nodes.get(block.type, 0) + block.size
     return found
 
 
 def _without(
-    held: Mapping[str, tuple[Block, ...]], pod: Obj, blocks: Sequence[Block], before: str
+    held: Mapping[str, tuple[Block, ...]], pod: Asked, blocks: Sequence[Block], before: str
 ) -> dict[str, tuple[Block, ...]]:
     """What they have left once a container has used that again."""
     found = dict(held)
     for new in blocks:
         left = new.size
-        for name in _ended_before(pod, before):
+        for name in pod.ended_before(before):
             kept = []
             for block in found.get(name, ()):
                 is_alike = (block.type, block.numa_affinity) == (new.type, new.numa_affinity)

@@ -9,7 +9,8 @@ one begins with a fresh copy of what the client sent.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 
 from fairlead.api.encoded import copied, encode
@@ -53,6 +54,7 @@ class WriteAttempt:
         "attributes",
         "delete_options",
         "endpoint",
+        "is_handed_over",
         "is_long",
         "obj",
         "old",
@@ -79,6 +81,7 @@ class WriteAttempt:
         self.warnings: list[str] = []
         self.is_long = self.takes_long()
         self.delete_options: DeleteOptions | None = None
+        self.is_handed_over = False
 
     @property
     def meta(self) -> Obj:
@@ -235,8 +238,20 @@ class WriteAttempt:
             return await served.strategy.in_version(self.obj, served.resource.api_version)
         return self.obj
 
+    @contextmanager
+    def handing_over(self) -> Iterator[None]:
+        """The store gets the object meanwhile: whoever is cancelled then does not know what becomes of it."""
+        self.is_handed_over = True
+        try:
+            yield
+        except Exception:
+            self.is_handed_over = False
+            raise
+
     async def undo(self) -> None:
-        """Nothing was written: take back what admission charged for it. Who asked is told why it was not."""
+        """Take back what admission charged, unless the object was written, or may be. Who asked is told why not."""
+        if self.is_handed_over:
+            return
         for undo in self.attributes.on_failure if self.attributes else ():
             try:
                 await undo()

@@ -107,7 +107,8 @@ async def _insert_at(
     if request.options.dry_run:
         return await request.version.present(_unstored(served, obj))
     value = to_fit(served, obj, served.encode(obj), may_drop_managers=not request.is_apply)
-    record = await objects.put(key, value, 0)
+    with attempt.handing_over():
+        record = await objects.put(key, value, 0)
     return await request.version.present(Encoded(record.value))
 
 

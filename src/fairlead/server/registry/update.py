@@ -118,14 +118,16 @@ class UpdateRequest:
             await attempt.compute(lambda: self._validate(attempt, old))
             await attempt.validate_admission()
             may_drop_managers = request.patch is not None and not request.is_apply
-            stored = await self._objects.replace(
-                served,
-                served.key(self._namespace, self._name),
-                await attempt.stored(),
-                record,
-                dry_run=request.options.dry_run,
-                may_drop_managers=may_drop_managers,
-            )
+            desired_stored = await attempt.stored()
+            with attempt.handing_over():
+                stored = await self._objects.replace(
+                    served,
+                    served.key(self._namespace, self._name),
+                    desired_stored,
+                    record,
+                    dry_run=request.options.dry_run,
+                    may_drop_managers=may_drop_managers,
+                )
         except BaseException:
             await attempt.undo()
             raise

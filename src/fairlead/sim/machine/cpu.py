@@ -20,7 +20,7 @@ from fairlead.node.cgroups.cpu_time import UNLIMITED, CpuGroup, divide
 from fairlead.node.cgroups.pods import pod_values
 from fairlead.node.cgroups.qos_tree import qos_values
 from fairlead.node.cgroups.values import CgroupSettings
-from fairlead.node.cpus.exclusive import STATIC, containers_of, exclusive_cpus, exclusive_cpus_of_pod
+from fairlead.node.cpus.exclusive import STATIC, exclusive_cpus, exclusive_cpus_of_pod
 from fairlead.node.stats.measurements import CpuSpec
 from fairlead.sim.machine.load import read_at
 from fairlead.sim.machine.machine import SimulatedMachine
@@ -271,8 +271,7 @@ def _pod_cpu(machine: SimulatedMachine, pod: MachinePod) -> _PodCpu:
     quota, own_milli, held_milli = _quota_milli(own.cpu_quota, own.cpu_period), dict[str, float](), 0.0
     if machine.configured.configuration.cpu_manager_policy == STATIC:
         of_pod = manifest["spec"]
-        counts = {each["name"]: exclusive_cpus(of_pod, each) for each in containers_of(of_pod)}
-        own_milli = {name: count * 1000.0 for name, count in counts.items() if count}
+        own_milli = {name: count * 1000.0 for name, count in exclusive_cpus(of_pod).items()}
         held_milli = exclusive_cpus_of_pod(of_pod) * 1000.0
     return _PodCpu(pod, weight, quota, containers, spec, specs, own_milli, held_milli)
 

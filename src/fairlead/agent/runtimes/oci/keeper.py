@@ -129,7 +129,8 @@ async def reported(command: Sequence[str], problems: Path) -> bytes:
         launching.add_done_callback(_close_report)
         raise
     try:
-        return await asyncio.wait_for(read_report(reading), CREATE_SECONDS)
+        async with asyncio.timeout(CREATE_SECONDS):  # wait_for may forget that it was cancelled, before Python 3.12
+            return await read_report(reading)
     finally:
         os.close(reading)
 

@@ -1,0 +1,77 @@
+"""What the containers of a pod ask to have to themselves: whole CPUs, and memory of NUMA nodes.
+
+It is looked through once: a pod may have thousands of containers, and whether any has anything depends on all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import Final, NamedTuple, TypeAlias
+
+from fairlead.api.objects import Obj
+from fairlead.api.podresources import is_hugepages, is_sidecar
+from fairlead.node.cpus.exclusive import containers_of, exclusive_cpus, exclusive_cpus_of_pod, has_own
+from fairlead.node.requests import stated_request
+
+MEMORY: Final = "memory"
+
+#: By type of memory.
+Bytes: TypeAlias = Mapping[str, int]
+
+
+class Asked(NamedTuple):
+    uid: str
+    #: The names of its containers, in the order in which they are given what they ask for.
+    names: Sequence[str]
+    #: Of init containers that have ended when those after them begin.
+    ending: Set[str]
+    #: Who has any: by name of the container.
+    cpus: Mapping[str, int]
+    memory: Mapping[str, Bytes]
+    #: The most that containers have at the same time.
+    cpus_at_once: int
+    memory_at_once: Bytes
+
+    def ended_before(self, name: str) -> Iterator[str]:
+        """Init containers that have ended when this one begins."""
+        for each in self.names:
+            if each == name:
+                return
+            if each in self.ending:
+                yield each
+
+
+def asked(pod: Obj) -> Asked:
+    spec, containers = pod["spec"], containers_of(pod["spec"])
+    memory = {each["name"]: _memory(each) for each in containers} if has_own(spec) else {}
+    return Asked(
+        pod["metadata"]["uid"],
+        [each["name"] for each in containers],
+        {each["name"] for each in spec.get("initContainers") or () if not is_sidecar(each)},
+        exclusive_cpus(spec),
+        {name: amounts for name, amounts in memory.items() if amounts},
+        exclusive_cpus_of_pod(spec),
+        _at_once(spec, memory),
+    )
+
+
+def _at_once(spec: Obj, memory: Mapping[str, Bytes]) -> Bytes:
+    sidecars: dict[str, int] = {}
+    most: dict[str, int] = {}
+    for container in spec.get("initContainers") or ():
+        for name, size in memory.get(container["name"], {}).items():
+            if is_sidecar(container):
+                sidecars[name] = sidecars.get(name, 0) + size
+            else:
+                most[name] = max(most.get(name, 0), sidecars.get(name, 0) + size)
+    apps: dict[str, int] = {}
+    for container in spec["containers"]:
+        for name, size in memory.get(container["name"], {}).items():
+            apps[name] = apps.get(name, 0) + size
+    return {name: max(size + sidecars.get(name, 0), most.get(name, 0)) for name, size in apps.items()}
+
+
+def _memory(container: Obj) -> Bytes:
+    requests = (container.get("resources") or {}).get("requests") or {}
+    names = [name for name in sorted(requests) if name == MEMORY or is_hugepages(name)]
+    return {name: stated_request(container, name).units for name in names}
