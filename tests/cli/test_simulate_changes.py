@@ -163,6 +163,27 @@ def test_jobs_that_a_quota_keeps_from_running_are_missed(tmp_path: Path) -> None
     assert fewer in fairlead("why", "default/report", "--in", run["run"]).stdout
 
 
+def test_pods_that_are_refused_are_told_of_without_a_change_too(tmp_path: Path) -> None:
+    """By a quota, and by whatever else."""
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container]}}
+    spec = {"replicas": 3, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+    web = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "small"}}
+    big = web | {"metadata": {"name": "web", "namespace": "strict"}}
+    limits = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l", "namespace": "strict"}}
+    limits["spec"] = {"limits": [{"type": "Container", "default": {"cpu": "500m"}}]}
+    objects = [node("a"), quota("cap", "small", requests_cpu="1"), limits, web | {"spec": spec}, big | {"spec": spec}]
+    path = tmp_path / "by-hand.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    told = fairlead("simulate", "--import", str(path), "--for", "5m", "--no-keep").stdout
+    head, _, rest = told.partition("\nWhat else is refused:\n")
+    assert "Quotas that refuse" in head
+    assert "small/cap  refused " in head
+    assert "small/Deployment/web could not create pods: Error creating: pods " in head
+    assert "strict/Deployment/web could not create pods: " in rest
+    assert "must be less than or equal to cpu limit of 500m" in rest
+
+
 def test_a_step_after_the_end_is_told_of(dump: str, tmp_path: Path) -> None:
     path = tmp_path / "late.yaml"
     path.write_text("apiVersion: sim.fairlead.dev/v1alpha1\nkind: Change\nsteps:\n- at: 3h\n  drain: a\n")

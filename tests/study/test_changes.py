@@ -19,10 +19,12 @@ from fairlead.study.changes.document import Change, read_change
 from fairlead.study.changes.errors import ChangeError
 from fairlead.study.changes.pools import POOL_LABEL
 from fairlead.study.comparison import Hurt, lost, missing, worse
+from fairlead.study.dump_behaviour import declared
 from fairlead.study.figures import FIGURES, Scope
 from fairlead.study.outcome import Outcome
 from fairlead.study.run import Scene, Stage, play
 from tests.study.clusters import TIME, deployment, namespace, node, quota
+from tests.study.real_clusters import running_job
 
 HOUR = 3600.0
 CHANGE = "apiVersion: sim.fairlead.dev/v1alpha1\nkind: Change\nsteps:\n"
@@ -103,6 +105,16 @@ def test_what_is_deleted_or_scaled_to_nothing_is_told_of(tmp_path: Path) -> None
         ("team", "Deployment/etl", 1, ["after: delete namespace team"]),
     ]
     assert FIGURES["gone"](after, Scope("shop")) == 3
+
+
+def test_of_single_jobs_the_one_that_is_deleted_is_told_of(tmp_path: Path) -> None:
+    objects = [*three_nodes(), *running_job("kept", "shop", "a"), *running_job("ended", "shop", "b")]
+    objects += declared(objects)
+    steps = "- at: 5m\n  delete: {kind: job, name: ended, namespace: shop}\n"
+    before, after = played(objects), played(objects, change(tmp_path, CHANGE + steps))
+    assert [(it.workload, it.pods, it.causes) for it in lost(before, after)] == [
+        ("Job/ended", 1, ["after: delete job ended"])
+    ]
 
 
 def test_who_has_pods_again_is_not_gone(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ from fairlead.study.rules import Verdict, check, judge
 from fairlead.study.run import Scene, Stage
 from fairlead.study.summary_text import summary_text
 from fairlead.study.sweep import bisect
-from fairlead.study.tables import comparison_text
+from fairlead.study.tables import comparison_text, refusals_text
 from fairlead.wording import counted
 
 _A_DAY = 86400.0
@@ -300,8 +300,7 @@ def _print(run: Run, verdicts: Sequence[Verdict], request: StudyRequest, output:
     elif output == "parquet":
         write_parquet(run, sys.stdout.buffer)
     else:
-        text = comparison_text(run) if run.variants else summary_text(run.before.summary | {"seed": run.seed})
-        click.echo(text)
+        click.echo(comparison_text(run) if run.variants else _alone_text(run))
         for verdict in verdicts:
             mark = "met    " if verdict.is_met else "NOT MET"
             click.echo(
@@ -314,6 +313,11 @@ def _print(run: Run, verdicts: Sequence[Verdict], request: StudyRequest, output:
                 if run.found
                 else f"{what}: none from {values[0]} to {values[-1]} meets the rules"
             )
+
+
+def _alone_text(run: Run) -> str:
+    """Of a run without a change."""
+    return "\n\n".join(filter(None, (summary_text(run.before.summary | {"seed": run.seed}), refusals_text(run.before))))
 
 
 def _limit(duration: str | None, imported: Sequence[Obj], *, is_quiet: bool) -> float | None:

@@ -16,7 +16,7 @@ from fairlead.api.patches.bodies import PatchDoesNotApply, PatchFailed
 from fairlead.api.pods import Pod
 from fairlead.api.resources import Resource
 from fairlead.api.selector_text import parse as parse_selector
-from fairlead.api.verbs import PatchType, WriteOptions
+from fairlead.api.verbs import BACKGROUND, PatchType, WriteOptions
 from fairlead.client.informer import Informers
 from fairlead.server.registry.registry import UserApi
 
@@ -133,8 +133,9 @@ class ChangedCluster:
             raise NothingThere(f"the change of {_noun(kind, name, namespace)} is refused: {_why(error)}") from None
 
     async def delete(self, kind: Resource, name: str, namespace: str) -> None:
+        """As `kubectl delete`: what it has made goes, too."""
         try:
-            await self.api.delete(kind, name, namespace if kind.namespaced else "")
+            await self.api.delete(kind, name, namespace if kind.namespaced else "", BACKGROUND)
         except NotFound:
             raise NothingThere(f"there is no {_noun(kind, name, namespace)}") from None
         except ApiError as error:
