@@ -157,6 +157,21 @@ def test_it_is_told_where_nodes_are_made_up(tmp_path: Path) -> None:
     assert text not in simulated("--import", path, "--nodes", "3").stderr
 
 
+def test_pods_stay_where_they_are_though_the_dump_has_no_nodes(tmp_path: Path) -> None:
+    """As of `kubectl get all -A`; the nodes are as large as they have to be."""
+    path = dump(tmp_path, pod("p", "3", on="ip-10-0-0-1"), pod("q", "5", on="ip-10-0-0-1"), pod("r", "1", on="b"))
+    found = simulated("--import", path)
+    assert "Nothing happens to 2 nodes, 3 pods: settled from the start" in found.stdout
+    assert "no Node is in the dump: 2 nodes of 4 cpu, 16Gi, or what their pods request, stand for those" in found.stderr
+    assert summary("--import", path)["utilisation"]["cpu"]["mean"] == 0.75  # 9 of 8 and 4
+
+
+def test_nodes_that_stand_for_others_have_the_labels_that_pods_select(tmp_path: Path) -> None:
+    there, coming = pod("there", "1", on="b"), pod("coming", "1")
+    there["spec"]["nodeSelector"] = coming["spec"]["nodeSelector"] = {"pool": "gpu"}
+    assert summary("--import", dump(tmp_path, there, pod("other", "1", on="a"), coming))["waiting"] == 0
+
+
 @pytest.mark.parametrize("source", ["--import", "--nodes-from"])
 def test_two_sayings_of_how_many_nodes_there_are_contradict_each_other(tmp_path: Path, source: str) -> None:
     found = simulated(source, dump(tmp_path, node("a")), "--nodes", "4")

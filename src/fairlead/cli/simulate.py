@@ -56,6 +56,7 @@ from fairlead.study.recorded import RESTLESS
 from fairlead.study.records import Run
 from fairlead.study.rules import Verdict, check, judge
 from fairlead.study.run import Scene, Stage
+from fairlead.study.stand_ins import stand_ins
 from fairlead.study.summary_text import summary_text
 from fairlead.study.sweep import bisect
 from fairlead.study.tables import comparison_text, refusals_text
@@ -345,8 +346,12 @@ def _tell_dump(imported: Sequence[Obj], epoch: float, took: float) -> None:
 
 def _tell_missing_nodes(imported: Sequence[Obj], shape: NodeShape) -> None:
     if imported and not any(map(is_node, imported)):
-        size = f"{DEFAULT_NODES} nodes of {shape.cpu} cpu, {shape.memory}"
-        click.echo(f"import: no Node is in the dump: {size} stand for its own (--nodes, --nodes-from)", err=True)
+        count = len(stand_ins(imported, shape))
+        size = f"of {shape.cpu} cpu, {shape.memory}"
+        found = f"{DEFAULT_NODES} nodes {size} stand for its own"
+        if count:
+            found = f"{counted(count, 'node')} {size}, or what their pods request, stand for those that its pods are on"
+        click.echo(f"import: no Node is in the dump: {found} (--nodes, --nodes-from)", err=True)
 
 
 def _past(imported: Sequence[Obj], epoch: float, span: str, limit: float | None, *, is_quiet: bool) -> list[Arrival]:
