@@ -100,6 +100,16 @@ def test_unknown_kinds_are_skipped_and_named_and_the_rest_is_loaded(tmp_path: Pa
     assert "import: skipped 2 Certificate (cert-manager.io/v1): not served here\n" in found.stderr
 
 
+def test_a_folder_stands_for_the_manifests_in_it(tmp_path: Path) -> None:
+    for name in ("b.yml", "a.json", "notes.txt"):
+        (tmp_path / name).write_text(yaml.safe_dump(pod(name[0], "1")) if name != "notes.txt" else "a: [")
+    (tmp_path / "a.json").write_text(msgspec.json.encode(pod("a", "1")).decode())
+    (tmp_path / "deeper").mkdir()
+    assert "import: read 2 objects" in simulated("--import", str(tmp_path)).stderr
+    found = simulated("--import", str(tmp_path / "deeper"))
+    assert (found.exit_code, "there is no .json, .yaml or .yml file" in found.stderr) == (2, True)
+
+
 def test_a_dump_may_come_from_standard_input(tmp_path: Path) -> None:
     text = Path(dump(tmp_path, node("a"), pod("p", "1"))).read_text()
     assert summary("--import", "-", stdin=text)["placed"] == 1

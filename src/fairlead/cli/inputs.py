@@ -25,6 +25,7 @@ from fairlead.sim.workloads import generators
 from fairlead.sim.workloads.mapping import KIND as MAPPING
 from fairlead.sim.workloads.mapping import ArrivalMapping, read_mapped, read_mapping
 from fairlead.study.stand_ins import stand_ins
+from fairlead.wording import counted
 
 #: The default number of nodes.
 DEFAULT_NODES = 3
@@ -145,7 +146,7 @@ def _counts(kinds: Counter[str]) -> str:
     """The most frequent kinds by name, and the number of other objects."""
     parts = [f"{count:,} {kind}" for kind, count in kinds.most_common(_LISTED)]
     if rest := kinds.total() - sum(count for _, count in kinds.most_common(_LISTED)):
-        parts.append(f"{rest:,} others")
+        parts.append(counted(rest, "other"))
     return ", ".join(parts)
 
 

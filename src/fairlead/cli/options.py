@@ -18,6 +18,24 @@ MOST_NODES: Final = 100_000
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
+#: What kubectl reads of a folder.
+_ENDINGS: Final = (".json", ".yaml", ".yml")
+
+
+def _files_of(context: click.Context, option: click.Parameter, paths: tuple[Path, ...]) -> tuple[Path, ...]:
+    """A folder stands for the manifests in it, as for `kubectl apply -f`."""
+    return tuple(file for path in paths for file in (_manifests_in(path) if path.is_dir() else [path]))
+
+
+def _manifests_in(folder: Path) -> list[Path]:
+    found = sorted(path for path in folder.iterdir() if path.suffix in _ENDINGS and path.is_file())
+    if not found:
+        raise click.BadParameter(
+            f"in the folder {folder} there is no {', '.join(_ENDINGS[:-1])} or {_ENDINGS[-1]} file"
+        )
+    return found
+
+
 _OPTIONS = (
     click.option(
         "--nodes",
@@ -39,10 +57,13 @@ _OPTIONS = (
     click.option(
         "--import",
         "dumps",
-        type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
+        metavar="FILE",
+        type=click.Path(exists=True, allow_dash=True, path_type=Path),
+        callback=_files_of,
         multiple=True,
-        help="Load a dump of a real cluster first (kubectl get ... -o yaml; - is standard input). Objects that exist "
-        "already are left as they are; deleted ones come back; those of unknown kinds are skipped. May be repeated.",
+        help="Load a dump of a real cluster first (kubectl get ... -o yaml; - is standard input), or manifests, also a "
+        "folder of them. Objects that exist already are left as they are; deleted ones come back; those of unknown "
+        "kinds are skipped. May be repeated.",
     ),
     click.option(
         "--scheduler-config",
