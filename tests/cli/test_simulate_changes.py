@@ -258,6 +258,18 @@ def test_rules_decide_the_exit_code(dump: str, tmp_path: Path) -> None:
     assert "NOT MET  nobody waits: waiting is 1, asked: at most 0" in broken.stdout
 
 
+def test_all_files_of_rules_count_and_no_sweep_is_left_out(dump: str, tmp_path: Path) -> None:
+    for name, rule in (("loose", "waiting: 9"), ("strict", "{of: {namespace: default, priority: 0}, waiting: 0}")):
+        (tmp_path / f"{name}.yaml").write_text(f"expect:\n- {rule}\n")
+    for names in (("loose", "strict"), ("strict", "loose")):
+        files = [argument for name in names for argument in ("--expect", str(tmp_path / f"{name}.yaml"))]
+        found = simulated(dump, "--set", "nodes=1", *files)
+        assert (found.exit_code, "met      waiting is 1, asked: at most 9" in found.stdout) == (1, True)
+        assert "NOT MET  waiting of default, priority 0 is 1, asked: at most 0" in found.stdout
+    twice = simulated(dump, "--sweep", "nodes=1..2", "--sweep", "quota/default/pods=1..2")
+    assert (twice.exit_code, "--sweep is given twice" in twice.stderr) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("rule", "problem"),
     [
