@@ -173,15 +173,16 @@ def test_pods_that_are_refused_are_told_of_without_a_change_too(tmp_path: Path) 
     limits = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l", "namespace": "strict"}}
     limits["spec"] = {"limits": [{"type": "Container", "default": {"cpu": "500m"}}]}
     objects = [node("a"), quota("cap", "small", requests_cpu="1"), limits, web | {"spec": spec}, big | {"spec": spec}]
-    path = tmp_path / "by-hand.json"
+    path, kept = tmp_path / "by-hand.json", tmp_path / "run.json.gz"
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
-    told = fairlead("simulate", "--import", str(path), "--for", "5m", "--no-keep").stdout
+    told = fairlead("simulate", "--import", str(path), "--for", "5m", "--save", str(kept)).stdout
     head, _, rest = told.partition("\nWhat else is refused:\n")
     assert "Quotas that refuse" in head
     assert "small/cap  refused " in head
     assert "small/Deployment/web could not create pods: Error creating: pods " in head
     assert "strict/Deployment/web could not create pods: " in rest
     assert "must be less than or equal to cpu limit of 500m" in rest
+    assert "strict/ReplicaSet/web-" in fairlead("why", "strict/web", "--in", str(kept)).stdout
 
 
 def test_a_step_after_the_end_is_told_of(dump: str, tmp_path: Path) -> None:

@@ -88,6 +88,18 @@ def test_of_two_steps_about_a_node_that_which_does_it_is_the_cause(tmp_path: Pat
     assert found == [("evicted", ["after: drain a"])] * 2
 
 
+def test_of_steps_about_many_nodes_that_which_does_it_is_the_cause(tmp_path: Path) -> None:
+    """And not one that was about the same node before."""
+    objects = [*three_nodes(), *deployment("web", ["b"])]
+    steps = (
+        "- uncordon: b\n- at: 5m\n  failNode: c\n- at: 10m\n  upgrade: {selector: kubernetes.io/os=linux, by: 34%}\n"
+    )
+    for manifest in objects[:3]:
+        manifest["metadata"]["labels"] = {"kubernetes.io/os": "linux"}
+    hurt, *_ = hurt_by(objects, change(tmp_path, CHANGE + steps))
+    assert (hurt.how, hurt.causes) == ("evicted", ["after: upgrade kubernetes.io/os=linux 34% at a time"])
+
+
 def test_what_is_deleted_or_scaled_to_nothing_is_told_of(tmp_path: Path) -> None:
     single = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "alone", "namespace": "shop"}}
     single["spec"] = {"nodeName": "c", "containers": [{"name": "c", "image": "i"}]}
@@ -110,7 +122,7 @@ def test_what_is_deleted_or_scaled_to_nothing_is_told_of(tmp_path: Path) -> None
 def test_of_single_jobs_the_one_that_is_deleted_is_told_of(tmp_path: Path) -> None:
     objects = [*three_nodes(), *running_job("kept", "shop", "a"), *running_job("ended", "shop", "b")]
     objects += declared(objects)
-    steps = "- at: 5m\n  delete: {kind: job, name: ended, namespace: shop}\n"
+    steps = "- at: 5m\n  delete: {kind: job, name: ended, namespace: shop}\n- at: 5m\n  cordon: c\n"
     before, after = played(objects), played(objects, change(tmp_path, CHANGE + steps))
     assert [(it.workload, it.pods, it.causes) for it in lost(before, after)] == [
         ("Job/ended", 1, ["after: delete job ended"])

@@ -100,6 +100,8 @@ class StepDone(msgspec.Struct):
     text: str
     #: Whether all of it was done when the run ended, as far as it ever is.
     has_ended: bool = True
+    #: The one node that it is about.
+    node: str = ""
 
 
 class Outcome(msgspec.Struct):

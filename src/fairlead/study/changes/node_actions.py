@@ -26,6 +26,10 @@ class OfNodes(Action):
     def text(self) -> str:
         return f"{self.verb} {self.node or self.selector}"
 
+    @property
+    def named_node(self) -> str:
+        return self.node
+
     def __post_init__(self) -> None:
         if bool(self.node) == bool(self.selector):
             raise ValueError("name one node, or a selector of labels")
