@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from fairlead.api.objects import Obj
+from fairlead.kinds.scheduling import SYSTEM_PREFIX
 from fairlead.sim.manifests import is_node
 from fairlead.study.reading import mapping_at, mappings, pod_specs
 from fairlead.wording import counted
@@ -45,6 +46,7 @@ def notes(objects: Sequence[Obj]) -> list[str]:
         *_without_owner(objects),
         *_without_node(objects),
         *_with_devices(objects),
+        *_without_class(objects),
         *_scaled_by_others(objects),
         *_lacking(objects),
     ]
@@ -67,7 +69,8 @@ def _without_owner(objects: Sequence[Obj]) -> Iterator[str]:
         if isinstance(owner, dict) and owner.get("kind") in _OWNERS and owner.get("uid") not in there
     )
     for kind, count in sorted(missing.items()):
-        yield f"{count:,} objects belong to a {kind} that is not in the dump: nobody makes them anew"
+        belong = f"{counted(count, 'object')} belong{'s' if count == 1 else ''} to a {kind}"
+        yield f"{belong} that is not in the dump: nobody makes {'it' if count == 1 else 'them'} anew"
 
 
 def _without_node(objects: Sequence[Obj]) -> Iterator[str]:
@@ -88,6 +91,20 @@ def _with_devices(objects: Sequence[Obj]) -> Iterator[str]:
     if asking and missing:
         asks = f"{counted(asking, 'object')} ask{'s' if asking == 1 else ''} for devices by resourceClaims"
         yield f"{asks}, and the dump has no {' and no '.join(missing)}: such pods wait where theirs are not there yet"
+
+
+def _without_class(objects: Sequence[Obj]) -> Iterator[str]:
+    """Classes of pods are made up where they lack (`registry/restore_classes.py`): that decides who preempts whom."""
+    there = {_meta(obj).get("name") for obj in objects if obj["kind"] == "PriorityClass"}
+    values: dict[str, int | None] = {}
+    for obj in objects:
+        for spec in pod_specs(obj):
+            name, value = spec.get("priorityClassName"), spec.get("priority")
+            if isinstance(name, str) and name not in there and not name.startswith(SYSTEM_PREFIX):
+                values[name] = value if isinstance(value, int) else values.get(name)
+    made_up = [f"{name} ({value or 0})" for name, value in sorted(values.items()) if name]
+    if made_up:
+        yield f"the PriorityClass {_some(made_up)} is not in the dump: its value is that of its pods, else 0"
 
 
 def _scaled_by_others(objects: Iterable[Obj]) -> Iterator[str]:
