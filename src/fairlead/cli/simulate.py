@@ -164,7 +164,7 @@ def simulate(
             [scheduler, *(change.scheduler for change in request.changes)],
             is_quiet=quiet,
         )
-        imported += declared(imported)
+        imported += declared(imported, epoch)
         beside = _node_groups(imported, is_autoscaled=autoscale, is_quiet=quiet)
         imported += _queues(imported, has_arbitrator=arbitrator, is_quiet=quiet)
         settings = Settings(
