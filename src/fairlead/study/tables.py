@@ -265,18 +265,18 @@ def fewer_pods(it: Missing) -> str:
 
 
 def _quotas(variant: Outcome, title: str, fewer: Sequence[Missing]) -> list[str]:
-    lines = [*(f"  {quota}" for quota in quotas(variant)), *_refused(variant, fewer, by_quota=True)]
+    lines = [f"  {line}" for line in (*quotas(variant), *refused(variant, fewer, by_quota=True))]
     head = f"Quotas that refuse{title} (what runs goes on, what is made anew is refused):"
     return [head, *lines, ""] if lines else []
 
 
 def _others_refused(variant: Outcome, title: str, fewer: Sequence[Missing]) -> list[str]:
-    lines = _refused(variant, fewer, by_quota=False)
+    lines = [f"  {line}" for line in refused(variant, fewer, by_quota=False)]
     return [f"What else is refused{title}:", *lines, ""] if lines else []
 
 
-def _refused(variant: Outcome, fewer: Sequence[Missing], *, by_quota: bool) -> list[str]:
-    """Of whose pods none are missing: they came later, or had not come before either."""
+def refused(variant: Outcome, fewer: Sequence[Missing], *, by_quota: bool) -> list[str]:
+    """Whose pods could not be created, of those of whom none are missing: they came later, or had not come before."""
     told = {(it.namespace, it.workload) for it in fewer}
     late = {}
     for short in variant.shortfalls:
@@ -284,7 +284,7 @@ def _refused(variant: Outcome, fewer: Sequence[Missing], *, by_quota: bool) -> l
         if (short.namespace, workload) not in told and (quota_of(short.message) is not None) == by_quota:
             late[short.namespace, workload] = short.message
     return [
-        f"  {namespace}/{workload} could not create pods: {message}"
+        f"{namespace}/{workload} could not create pods: {message}"
         for (namespace, workload), message in list(late.items())[:LISTED]
     ]
 
