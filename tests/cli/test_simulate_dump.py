@@ -188,6 +188,15 @@ def test_two_sayings_of_how_many_nodes_there_are_contradict_each_other(tmp_path:
     assert (found.exit_code, "leave out one of them" in found.stderr) == (2, True)
 
 
+def test_nodes_that_are_gone_at_the_end_were_part_of_the_run(tmp_path: Path) -> None:
+    """A node of an autoscaler goes as soon as it idles."""
+    pool = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "general"}, "spec": {}}
+    idle = node("a")
+    idle["metadata"]["labels"] = {"karpenter.sh/nodepool": "general"}
+    path = dump(tmp_path, idle, pool)
+    assert simulated("--import", path, "--autoscale", "--for", "2h").stdout.startswith("Replayed 2h of 1 node, ")
+
+
 def test_dates_that_nobody_can_mean_do_not_move_the_clock(tmp_path: Path) -> None:
     far, broken = pod("p", "1", on="a"), pod("q", "1", on="a")
     far["metadata"]["creationTimestamp"] = "9999-12-31T23:59:59Z"

@@ -87,7 +87,7 @@ def findings(before: Outcome, variant: Outcome) -> list[list[str]]:
 
 def headline(run: Run) -> str:
     summary = run.before.summary
-    what = f"{counted(summary['nodes'], 'node')}, {counted(summary['created'], 'pod')}"
+    what = f"{counted(summary['nodesInAll'], 'node')}, {counted(summary['created'], 'pod')}"
     longest = max(outcome.ended - outcome.began for outcome in run.outcomes)
     return f"Replayed {span(longest)} of {what} (seed {run.seed}, digest {run.digest[:12]})"
 
