@@ -10,6 +10,7 @@ import click
 
 from fairlead.cli.failures import WrongUsage
 from fairlead.compose import EVICT_FIRST, REFUSE
+from fairlead.sim.manifests import files_of
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -18,22 +19,12 @@ MOST_NODES: Final = 100_000
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
-#: What kubectl reads of a folder.
-_ENDINGS: Final = (".json", ".yaml", ".yml")
-
 
 def _files_of(context: click.Context, option: click.Parameter, paths: tuple[Path, ...]) -> tuple[Path, ...]:
-    """A folder stands for the manifests in it, as for `kubectl apply -f`."""
-    return tuple(file for path in paths for file in (_manifests_in(path) if path.is_dir() else [path]))
-
-
-def _manifests_in(folder: Path) -> list[Path]:
-    found = sorted(path for path in folder.iterdir() if path.suffix in _ENDINGS and path.is_file())
-    if not found:
-        raise click.BadParameter(
-            f"in the folder {folder} there is no {', '.join(_ENDINGS[:-1])} or {_ENDINGS[-1]} file"
-        )
-    return found
+    try:
+        return tuple(file for path in paths for file in files_of(path))
+    except ValueError as problem:
+        raise click.BadParameter(str(problem)) from None
 
 
 _OPTIONS = (

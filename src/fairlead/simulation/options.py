@@ -94,7 +94,7 @@ def objects_of(source: Source) -> list[Obj]:
     if isinstance(source, str) and "\n" in source:
         found = [*manifests.objects_in(source.encode())]
     elif isinstance(source, str | Path):
-        found = [*manifests.read(existing(Path(source)))]
+        found = [obj for file in manifests.files_of(Path(source)) for obj in manifests.read(existing(file))]
     else:
         if not isinstance(source, Iterable):
             what = type(source).__name__
