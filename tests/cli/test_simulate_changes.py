@@ -182,6 +182,8 @@ def test_pods_that_are_refused_are_told_of_without_a_change_too(tmp_path: Path) 
     assert "strict/Deployment/web could not create pods: " in rest
     assert "must be less than or equal to cpu limit of 500m" in rest
     assert "strict/ReplicaSet/web-" in fairlead("why", "strict/web", "--in", str(kept)).stdout
+    swept = fairlead("simulate", "--import", str(path), "--sweep", "nodes=2..4", "--for", "5m").stdout
+    assert swept.count("strict/Deployment/web could not create pods") == 1  # no variant has brought it
     report = tmp_path / "report.html"
     assert fairlead("simulate", "--import", str(path), "--set", "nodes=2", "--for", "5m", "--html", str(report))
     assert "<h3>What else is refused</h3><ul><li>strict/Deployment/web could not create pods" in report.read_text()

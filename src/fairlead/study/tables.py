@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from itertools import groupby
@@ -56,12 +56,13 @@ def comparison_text(run: Run, kept_as: str = "") -> str:
         hurt, fewer, absent = worse(before, variant), missing(before, variant), lost(before, variant)
         lines += [*_unfinished(variant, title), *_worse(hurt, title, variant, of_whom(fewer, absent))]
         lines += [*_lost(absent, title, variant), *_missing(fewer, title)]
-        lines += [*_quotas(variant, title, fewer), *_others_refused(variant, title, fewer)]
+        lines += [*_quotas(variant, title, fewer), *_others_refused(variant, title, fewer, before)]
         lines += _waits(before, variant, title)
         lines += _shares(before, variant, title)
         if hurt:
             lines.append(f"Why {hurt[0].pod}?   fairlead why {hurt[0].pod} --in {kept_as or run.name}")
             lines.append("")
+    lines += _others_refused(before, " without a change, too", ())
     return "\n".join(lines).rstrip()
 
 
@@ -270,14 +271,22 @@ def _quotas(variant: Outcome, title: str, fewer: Sequence[Missing]) -> list[str]
     return [head, *lines, ""] if lines else []
 
 
-def _others_refused(variant: Outcome, title: str, fewer: Sequence[Missing]) -> list[str]:
-    lines = [f"  {line}" for line in refused(variant, fewer, by_quota=False)]
+def _others_refused(variant: Outcome, title: str, fewer: Sequence[Missing], before: Outcome | None = None) -> list[str]:
+    """Without what was so before: no change has brought it."""
+    known = {
+        (short.namespace, short.workload or short.owner)
+        for short in (before.shortfalls if before is not None else ())
+        if quota_of(short.message) is None
+    }
+    lines = [f"  {line}" for line in refused(variant, fewer, known, by_quota=False)]
     return [f"What else is refused{title}:", *lines, ""] if lines else []
 
 
-def refused(variant: Outcome, fewer: Sequence[Missing], *, by_quota: bool) -> list[str]:
+def refused(
+    variant: Outcome, fewer: Sequence[Missing], known: Collection[tuple[str, str]] = (), *, by_quota: bool
+) -> list[str]:
     """Whose pods could not be created, of those of whom none are missing: they came later, or had not come before."""
-    told = {(it.namespace, it.workload) for it in fewer}
+    told = {(it.namespace, it.workload) for it in fewer} | set(known)
     late = {}
     for short in variant.shortfalls:
         workload = short.workload or short.owner
