@@ -200,6 +200,9 @@ def test_nodes_that_are_gone_at_the_end_were_part_of_the_run(tmp_path: Path) -> 
 def test_dates_that_nobody_can_mean_do_not_move_the_clock(tmp_path: Path) -> None:
     far, broken = pod("p", "1", on="a"), pod("q", "1", on="a")
     far["metadata"]["creationTimestamp"] = "9999-12-31T23:59:59Z"
+    certificate = {"apiVersion": "cert-manager.io/v1", "kind": "Certificate", "metadata": {"name": "c"}}
+    renewed = certificate | {"status": {"renewalTime": "2031-08-30T00:00:00Z"}}
+    assert summary("--import", dump(tmp_path, node("a"), pod("p", "1", on="a"), renewed))["began"] == TAKEN
     broken["status"]["startTime"] = "2031-02-30T00:00:00+99:99"
     assert summary("--import", dump(tmp_path, node("a"), far))["began"] == TAKEN
     found = simulated("--import", dump(tmp_path, node("a"), broken))

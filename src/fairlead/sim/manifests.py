@@ -113,9 +113,16 @@ def latest_date(objects: Iterable[Obj]) -> float | None:
 
 def _dates(obj: Obj) -> Iterator[object]:
     yield metadata(obj).get("creationTimestamp")
-    yield from _past(obj.get("status"))
+    if _is_of_kubernetes(obj):
+        yield from _past(obj.get("status"))
     if obj.get("kind") == "Event":
         yield from _past(obj)
+
+
+def _is_of_kubernetes(obj: Obj) -> bool:
+    """Others tell of the future in their status: when a certificate is to be renewed, when a backup is due."""
+    group, _, _ = str(obj.get("apiVersion", "v1")).rpartition("/")
+    return "." not in group or group.endswith(".k8s.io")
 
 
 def _moment(text: str) -> float:
