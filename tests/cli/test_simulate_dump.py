@@ -110,6 +110,14 @@ def test_a_folder_stands_for_the_manifests_in_it(tmp_path: Path) -> None:
     assert (found.exit_code, "there is no .json, .yaml or .yml file" in found.stderr) == (2, True)
 
 
+def test_where_no_object_has_a_date_it_is_said(tmp_path: Path) -> None:
+    by_hand = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
+    assert (
+        "2026-01-01T00:00:00Z, for there is no date among them" in simulated("--import", dump(tmp_path, by_hand)).stderr
+    )
+    assert f"{TAKEN}, the latest date among them" in simulated("--import", dump(tmp_path, node("a"))).stderr
+
+
 def test_a_dump_may_come_from_standard_input(tmp_path: Path) -> None:
     text = Path(dump(tmp_path, node("a"), pod("p", "1"))).read_text()
     assert summary("--import", "-", stdin=text)["placed"] == 1

@@ -143,11 +143,12 @@ def simulate(
     began = time.perf_counter()
     with parsing():
         imported = imported_objects(dumps)
-        epoch = latest_date(imported) or DEFAULT_EPOCH
+        taken = latest_date(imported)
+        epoch = taken or DEFAULT_EPOCH
         if dumps and not imported:
             raise ValueError(f"{', '.join(map(str, dumps))}: there is no object")
         if not quiet:
-            _tell_dump(imported, epoch, time.perf_counter() - began)
+            _tell_dump(imported, taken, time.perf_counter() - began)
             if nodes is None and nodes_from is None:
                 _tell_missing_nodes(imported, NodeShape(node_cpu, node_memory))
         limit = _limit(duration, imported, is_quiet=quiet)
@@ -335,13 +336,14 @@ def _limit(duration: str | None, imported: Sequence[Obj], *, is_quiet: bool) -> 
     return _A_DAY
 
 
-def _tell_dump(imported: Sequence[Obj], epoch: float, took: float) -> None:
+def _tell_dump(imported: Sequence[Obj], taken: float | None, took: float) -> None:
     if not imported:
         return
     click.echo(f"import: read {counted(len(imported), 'object')} in {took:.1f} s", err=True)
     for note in notes(imported):
         click.echo(f"import: {note}", err=True)
-    click.echo(f"import: the run begins at {timestamp(epoch)}, the latest date among them", err=True)
+    why = "the latest date among them" if taken else "for there is no date among them"
+    click.echo(f"import: the run begins at {timestamp(taken or DEFAULT_EPOCH)}, {why}", err=True)
 
 
 def _tell_missing_nodes(imported: Sequence[Obj], shape: NodeShape) -> None:
