@@ -84,6 +84,7 @@ from fairlead.server.registry.legacy_tokens import LegacyTokens
 from fairlead.server.registry.registry import Registry, UserApi
 from fairlead.server.registry.restore import Restored, restore
 from fairlead.server.registry.server_identity import ServerIdentity, lease_name
+from fairlead.sim.config_sources import AssumedSources
 from fairlead.sim.fleet import Fleet, OveruseHooks
 from fairlead.sim.machine.agents import SimulatedAgents
 from fairlead.sim.machine.machines import Machines
@@ -143,7 +144,7 @@ class Settings(msgspec.Struct, frozen=True):
     arbitrator: bool = False
     overused_namespaces: frozenset[str] = frozenset()  # what nodes do to their pods; takes an arbitrator
     has_local_storage: bool = False  # claims that name no class get folders of real nodes, not simulated volumes
-    assumed_sources: frozenset[str] = frozenset()  # ConfigMap, Secret: what pods need of these is there
+    assumed_sources: AssumedSources = AssumedSources()  # ConfigMaps and Secrets that pods need
     configurations: NodeConfigurations = msgspec.field(default_factory=NodeConfigurations)  # of the simulated nodes
     pod_network: IPv4Network | None = None  # from there the server is reached at the machine's address, too
 

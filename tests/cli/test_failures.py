@@ -83,7 +83,7 @@ def test_up_knows_its_parts_before_it_starts(options: list[str], message: str) -
         ("--pods-from", POD.replace("name: p", "name: P_P"), "Pod default/P_P cannot be stored"),
         ("--pods-from", "a: [", "yaml: line 1: "),
         ("--pods-from", "\x00", "yaml: control characters are not allowed"),
-        ("--import", POD.replace("containers", "nothing"), "Pod default/p cannot be stored: spec.containers"),
+        ("--import", POD.replace("containers", "nothing"), 'Pod p: unknown field "spec.nothing"'),
         ("--import", "", "it is empty"),
         ("--import", "kind: List\nitems: []", "there is no object"),
         ("--import", "apiVersion: v1\nitems:\n- kind: Pod\n", "a list without a kind, which kubectl writes at its end"),

@@ -109,14 +109,13 @@ def test_a_run_that_is_damaged_or_of_another_version_is_one_sentence(dump: str, 
     whole = kept.read_bytes()
     turned = bytearray(whole)
     turned[len(whole) // 2] ^= 0xFF
-    older = json.loads(gzip.decompress(whole)) | {"format": 1, "outcomes": [{"name": "before"}]}
+    written = json.loads(gzip.decompress(whole))
+    older = written | {"format": written["format"] - 1, "outcomes": [{"name": "before"}]}
     texts = {
         bytes(turned): "is no run of fairlead simulate, or is damaged",
         whole[: len(whole) // 2]: "is no run of fairlead simulate, or is damaged",
         gzip.compress(b'{"format": "\xff"}'): "is no run of fairlead simulate, or is damaged",
-        gzip.compress(
-            json.dumps(older | {"format": 2, "outcomes": []}).encode()
-        ): "of fairlead simulate, or is damaged",
+        gzip.compress(json.dumps(written | {"outcomes": []}).encode()): "of fairlead simulate, or is damaged",
         gzip.compress(json.dumps(older).encode()): "is a run of another version of fairlead: simulate it again",
     }
     for content, problem in texts.items():
@@ -161,6 +160,33 @@ def test_jobs_that_a_quota_keeps_from_running_are_missed(tmp_path: Path) -> None
     (missing,) = run["variants"][0]["missing"]
     assert (missing["workload"], missing["pods"], missing["pods_before"]) == ("CronJob/report", 0, 11)
     assert fewer in fairlead("why", "default/report", "--in", run["run"]).stdout
+
+
+def test_pods_that_are_refused_are_told_of_without_a_change_too(tmp_path: Path) -> None:
+    """By a quota, and by whatever else."""
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container]}}
+    spec = {"replicas": 3, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+    web = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "small"}}
+    big = web | {"metadata": {"name": "web", "namespace": "strict"}}
+    limits = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l", "namespace": "strict"}}
+    limits["spec"] = {"limits": [{"type": "Container", "default": {"cpu": "500m"}}]}
+    objects = [node("a"), quota("cap", "small", requests_cpu="1"), limits, web | {"spec": spec}, big | {"spec": spec}]
+    path, kept = tmp_path / "by-hand.json", tmp_path / "run.json.gz"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    told = fairlead("simulate", "--import", str(path), "--for", "5m", "--save", str(kept)).stdout
+    head, _, rest = told.partition("\nWhat else is refused:\n")
+    assert "Quotas that refuse" in head
+    assert "small/cap  refused " in head
+    assert "small/Deployment/web could not create pods: Error creating: pods " in head
+    assert "strict/Deployment/web could not create pods: " in rest
+    assert "must be less than or equal to cpu limit of 500m" in rest
+    assert "strict/ReplicaSet/web-" in fairlead("why", "strict/web", "--in", str(kept)).stdout
+    swept = fairlead("simulate", "--import", str(path), "--sweep", "nodes=2..4", "--for", "5m").stdout
+    assert swept.count("strict/Deployment/web could not create pods") == 1  # no variant has brought it
+    report = tmp_path / "report.html"
+    assert fairlead("simulate", "--import", str(path), "--set", "nodes=2", "--for", "5m", "--html", str(report))
+    assert "<h3>What else is refused</h3><ul><li>strict/Deployment/web could not create pods" in report.read_text()
 
 
 def test_a_step_after_the_end_is_told_of(dump: str, tmp_path: Path) -> None:
@@ -235,6 +261,18 @@ def test_rules_decide_the_exit_code(dump: str, tmp_path: Path) -> None:
     broken = simulated(dump, "--set", "nodes=1", "--expect", rules)
     assert broken.exit_code == 1
     assert "NOT MET  nobody waits: waiting is 1, asked: at most 0" in broken.stdout
+
+
+def test_all_files_of_rules_count_and_no_sweep_is_left_out(dump: str, tmp_path: Path) -> None:
+    for name, rule in (("loose", "waiting: 9"), ("strict", "{of: {namespace: default, priority: 0}, waiting: 0}")):
+        (tmp_path / f"{name}.yaml").write_text(f"expect:\n- {rule}\n")
+    for names in (("loose", "strict"), ("strict", "loose")):
+        files = [argument for name in names for argument in ("--expect", str(tmp_path / f"{name}.yaml"))]
+        found = simulated(dump, "--set", "nodes=1", *files)
+        assert (found.exit_code, "met      waiting is 1, asked: at most 9" in found.stdout) == (1, True)
+        assert "NOT MET  waiting of default, priority 0 is 1, asked: at most 0" in found.stdout
+    twice = simulated(dump, "--sweep", "nodes=1..2", "--sweep", "quota/default/pods=1..2")
+    assert (twice.exit_code, "--sweep is given twice" in twice.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -100,6 +100,24 @@ def test_unknown_kinds_are_skipped_and_named_and_the_rest_is_loaded(tmp_path: Pa
     assert "import: skipped 2 Certificate (cert-manager.io/v1): not served here\n" in found.stderr
 
 
+def test_a_folder_stands_for_the_manifests_in_it(tmp_path: Path) -> None:
+    for name in ("b.yml", "a.json", "notes.txt"):
+        (tmp_path / name).write_text(yaml.safe_dump(pod(name[0], "1")) if name != "notes.txt" else "a: [")
+    (tmp_path / "a.json").write_text(msgspec.json.encode(pod("a", "1")).decode())
+    (tmp_path / "deeper").mkdir()
+    assert "import: read 2 objects" in simulated("--import", str(tmp_path)).stderr
+    found = simulated("--import", str(tmp_path / "deeper"))
+    assert (found.exit_code, "there is no .json, .yaml or .yml file" in found.stderr) == (2, True)
+
+
+def test_where_no_object_has_a_date_it_is_said(tmp_path: Path) -> None:
+    by_hand = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
+    assert (
+        "2026-01-01T00:00:00Z, for there is no date among them" in simulated("--import", dump(tmp_path, by_hand)).stderr
+    )
+    assert f"{TAKEN}, the latest date among them" in simulated("--import", dump(tmp_path, node("a"))).stderr
+
+
 def test_a_dump_may_come_from_standard_input(tmp_path: Path) -> None:
     text = Path(dump(tmp_path, node("a"), pod("p", "1"))).read_text()
     assert summary("--import", "-", stdin=text)["placed"] == 1
@@ -157,15 +175,42 @@ def test_it_is_told_where_nodes_are_made_up(tmp_path: Path) -> None:
     assert text not in simulated("--import", path, "--nodes", "3").stderr
 
 
+def test_pods_stay_where_they_are_though_the_dump_has_no_nodes(tmp_path: Path) -> None:
+    """As of `kubectl get all -A`; the nodes are as large as they have to be."""
+    path = dump(tmp_path, pod("p", "3", on="ip-10-0-0-1"), pod("q", "5", on="ip-10-0-0-1"), pod("r", "1", on="b"))
+    found = simulated("--import", path)
+    assert "Nothing happens to 2 nodes, 3 pods: settled from the start" in found.stdout
+    assert "no Node is in the dump: 2 nodes of 4 cpu, 16Gi, or what their pods request, stand for those" in found.stderr
+    assert summary("--import", path)["utilisation"]["cpu"]["mean"] == 0.75  # 9 of 8 and 4
+
+
+def test_nodes_that_stand_for_others_have_the_labels_that_pods_select(tmp_path: Path) -> None:
+    there, coming = pod("there", "1", on="b"), pod("coming", "1")
+    there["spec"]["nodeSelector"] = coming["spec"]["nodeSelector"] = {"pool": "gpu"}
+    assert summary("--import", dump(tmp_path, there, pod("other", "1", on="a"), coming))["waiting"] == 0
+
+
 @pytest.mark.parametrize("source", ["--import", "--nodes-from"])
 def test_two_sayings_of_how_many_nodes_there_are_contradict_each_other(tmp_path: Path, source: str) -> None:
     found = simulated(source, dump(tmp_path, node("a")), "--nodes", "4")
     assert (found.exit_code, "leave out one of them" in found.stderr) == (2, True)
 
 
+def test_nodes_that_are_gone_at_the_end_were_part_of_the_run(tmp_path: Path) -> None:
+    """A node of an autoscaler goes as soon as it idles."""
+    pool = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "general"}, "spec": {}}
+    idle = node("a")
+    idle["metadata"]["labels"] = {"karpenter.sh/nodepool": "general"}
+    path = dump(tmp_path, idle, pool)
+    assert simulated("--import", path, "--autoscale", "--for", "2h").stdout.startswith("Replayed 2h of 1 node, ")
+
+
 def test_dates_that_nobody_can_mean_do_not_move_the_clock(tmp_path: Path) -> None:
     far, broken = pod("p", "1", on="a"), pod("q", "1", on="a")
     far["metadata"]["creationTimestamp"] = "9999-12-31T23:59:59Z"
+    certificate = {"apiVersion": "cert-manager.io/v1", "kind": "Certificate", "metadata": {"name": "c"}}
+    renewed = certificate | {"status": {"renewalTime": "2031-08-30T00:00:00Z"}}
+    assert summary("--import", dump(tmp_path, node("a"), pod("p", "1", on="a"), renewed))["began"] == TAKEN
     broken["status"]["startTime"] = "2031-02-30T00:00:00+99:99"
     assert summary("--import", dump(tmp_path, node("a"), far))["began"] == TAKEN
     found = simulated("--import", dump(tmp_path, node("a"), broken))

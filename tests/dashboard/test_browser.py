@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -118,6 +119,42 @@ def test_a_run_can_be_scrubbed_and_its_messages_are_text(tmp_path: Path) -> None
             assert page.complaints == []
 
     on_source(test, RecordedRun(kept_run(_HOSTILE)))
+
+
+def test_times_of_a_run_are_those_of_its_texts_wherever_the_browser_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`fairlead why` tells them in UTC, on the same page."""
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    run = kept_run("gone")
+    told = datetime.fromtimestamp(run.outcomes[1].steps[0].at, UTC).strftime("%d %b, %H:%M").lstrip("0")
+
+    async def test(link: str) -> None:
+        async with browser(tmp_path) as page:
+            await page.open(link)
+            await page.until(f"{_SIDE}.includes('What was done')")
+            assert f"{told}\n" in await page.value(_SIDE)
+            assert " UTC (after " in await page.value("document.querySelector('output').innerText")
+
+    on_source(test, RecordedRun(run))
+
+
+def test_the_best_nodes_have_their_names_in_one_line_and_empty_lists_no_title(tmp_path: Path) -> None:
+    async def test(page: Page, shown: Shown) -> None:
+        await shown.create("waits", cpu="64")
+        await shown.create("runs")
+        await page.until(f"{_SIDE}.includes('Waiting for a node')")
+        await page.press("/")
+        await page.write("runs")
+        await page.until(f"!{_SIDE}.includes('Waiting for a node')")
+        await page.value("document.querySelector('.tile:not([hidden])').click()")
+        await page.until("!!document.querySelector('[data-pod]')")
+        await page.value("document.querySelector('[data-pod]').click()")
+        await page.until(f"{_SIDE}.includes('if it were placed now')")
+        lines = (await page.value(_SIDE)).splitlines()
+        assert {f"node-{number}" for number in (1, 2, 3)} <= {line.partition(" ")[0] for line in lines}
+
+    in_browser(test, tmp_path)
 
 
 def test_the_keyboard_reaches_everything_and_everything_has_a_name(tmp_path: Path) -> None:

@@ -115,10 +115,11 @@ async def test_what_an_older_server_let_in_may_stay(world: World) -> None:
     ingress["spec"]["tls"] = [{"secretName": "A"}]
     peer = {"ipBlock": {"cidr": "10.0.0.1/16", "except": ["10.0.1.1/24"]}}
     policy = of("NetworkPolicy", "networking.k8s.io/v1", spec={"podSelector": {}, "egress": [{"to": [peer]}]})
+    ingress["metadata"]["uid"], policy["metadata"]["uid"] = "u1", "u2"
     found = (await restore(world.registry, [ingress, policy])).stored
     assert (found["Ingress"], found["NetworkPolicy"]) == (1, 1)
     peer["ipBlock"]["except"] = ["10.1.0.0/24"]
-    policy["metadata"]["name"] = "worse"
+    policy["metadata"] |= {"name": "worse", "uid": "u3"}
     with pytest.raises(ValueError, match="strict subset"):
         await restore(world.registry, [policy])
 

@@ -13,6 +13,7 @@ from fairlead.cli.main import main as fairlead
 from fairlead.sim.replay import ArrivalRefused
 from fairlead.simulation import simulate
 from tests.simulation.test_virtual import pod
+from tests.study.real_clusters import CLUSTERS
 
 JOB = """
 apiVersion: batch/v1
@@ -108,3 +109,20 @@ def test_nodes_may_be_manifests() -> None:
 def test_a_file_that_is_missing_is_told_with_the_folder(name: str) -> None:
     with pytest.raises(FileNotFoundError, match=rf"there is no file {name} \(looked in /"):
         simulate(name)
+
+
+def test_a_dump_goes_on_as_with_the_command(tmp_path: Path) -> None:
+    """Its jobs run on, and what is bad in it stays so."""
+    path = tmp_path / "dump.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": CLUSTERS["kubeadm"]()}))
+    found = CliRunner().invoke(fairlead, ["simulate", "--import", str(path), "--for", "1h", "-q", "-o", "json"])
+    told = json.loads(found.stdout)
+    assert simulate(imported=str(path), duration="1h").digest == told["digest"]
+    with pytest.raises(ValueError, match=r"has a uid: it is of a cluster that is there, whose dump is imported="):
+        simulate(str(path), duration="1h")
+
+
+def test_a_folder_stands_for_the_manifests_in_it(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.json").write_text(json.dumps(pod(name, lifetime=60)))
+    assert [row.name for row in simulate(tmp_path, nodes=1).pods] == ["a", "b"]

@@ -48,6 +48,22 @@ def test_what_is_applied_has_its_node_at_once() -> None:
     run_virtual(main())
 
 
+def test_what_is_deleted_takes_its_pods_with_it_as_with_kubectl() -> None:
+    """The API alone would leave those of a Job."""
+
+    async def main() -> None:
+        async with virtual_cluster(nodes=1) as c:
+            template = {key: pod("work", lifetime=3600)[key] for key in ("metadata", "spec")}
+            job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"template": template}}
+            await c.apply(job)
+            assert len(c.pods().running()) == 1
+            await c.delete("job/j")
+            await c.run_for("1m")
+            assert c.pods().empty()
+
+    run_virtual(main())
+
+
 def test_a_year_passes_in_a_moment_and_ends_when_it_was_said() -> None:
     async def main() -> None:
         async with virtual_cluster(nodes=1, start="2026-03-01T22:00:00Z") as c:

@@ -14,6 +14,7 @@ from fairlead.runtime import rng
 from fairlead.runtime.loops import run_virtual
 from fairlead.sim.manifests import latest_date, portable
 from fairlead.study.dump_behaviour import declared
+from fairlead.study.dump_notes import assumed_sources
 
 KINDS: Sequence[Resource] = (
     builtin.NODES,
@@ -36,7 +37,7 @@ def settings_of(objects: Sequence[Obj]) -> Settings:
     dump = [portable(obj) for obj in deepcopy(list(objects))]
     dump += declared(dump)
     nodes = tuple(obj for obj in dump if obj["kind"] == "Node")
-    return Settings(nodes=nodes, imported=tuple(dump), assumed_sources=frozenset({"ConfigMap", "Secret"}))
+    return Settings(nodes=nodes, imported=tuple(dump), assumed_sources=assumed_sources(dump))
 
 
 def objects_after(dump: Sequence[Obj], seconds: float, kinds: Iterable[Resource]) -> list[Obj]:

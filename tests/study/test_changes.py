@@ -5,26 +5,33 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
+from fairlead.api.builtin import DEPLOYMENTS
 from fairlead.api.objects import Obj
 from fairlead.api.quantity import parse
-from fairlead.compose import Settings
+from fairlead.compose import Settings, simulation
+from fairlead.runtime.loops import run_virtual
 from fairlead.sim.manifests import latest_date
 from fairlead.sim.node_settings import restated
+from fairlead.study.changes.changed_cluster import ChangedCluster
 from fairlead.study.changes.document import Change, read_change
 from fairlead.study.changes.errors import ChangeError
 from fairlead.study.changes.pools import POOL_LABEL
 from fairlead.study.comparison import Hurt, lost, missing, worse
+from fairlead.study.dump_behaviour import declared
 from fairlead.study.figures import FIGURES, Scope
 from fairlead.study.outcome import Outcome
 from fairlead.study.run import Scene, Stage, play
 from tests.study.clusters import TIME, deployment, namespace, node, quota
+from tests.study.real_clusters import running_job
 
 HOUR = 3600.0
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 CHANGE = "apiVersion: sim.fairlead.dev/v1alpha1\nkind: Change\nsteps:\n"
 
 
@@ -86,6 +93,18 @@ def test_of_two_steps_about_a_node_that_which_does_it_is_the_cause(tmp_path: Pat
     assert found == [("evicted", ["after: drain a"])] * 2
 
 
+def test_of_steps_about_many_nodes_that_which_does_it_is_the_cause(tmp_path: Path) -> None:
+    """And not one that was about the same node before."""
+    objects = [*three_nodes(), *deployment("web", ["b"])]
+    steps = (
+        "- uncordon: b\n- at: 5m\n  failNode: c\n- at: 10m\n  upgrade: {selector: kubernetes.io/os=linux, by: 34%}\n"
+    )
+    for manifest in objects[:3]:
+        manifest["metadata"]["labels"] = {"kubernetes.io/os": "linux"}
+    hurt, *_ = hurt_by(objects, change(tmp_path, CHANGE + steps))
+    assert (hurt.how, hurt.causes) == ("evicted", ["after: upgrade kubernetes.io/os=linux 34% at a time"])
+
+
 def test_what_is_deleted_or_scaled_to_nothing_is_told_of(tmp_path: Path) -> None:
     single = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "alone", "namespace": "shop"}}
     single["spec"] = {"nodeName": "c", "containers": [{"name": "c", "image": "i"}]}
@@ -103,6 +122,43 @@ def test_what_is_deleted_or_scaled_to_nothing_is_told_of(tmp_path: Path) -> None
         ("team", "Deployment/etl", 1, ["after: delete namespace team"]),
     ]
     assert FIGURES["gone"](after, Scope("shop")) == 3
+
+
+def test_what_a_manifest_has_no_more_goes_as_with_kubectl_apply(tmp_path: Path) -> None:
+    """kubectl knows by its annotation what it applied before; what others have set stays."""
+    objects = [*three_nodes(), *deployment("web", ["a"])]
+    (web,) = (obj for obj in objects if obj["kind"] == "Deployment")
+    spec = deepcopy(web["spec"])
+    spec["template"]["spec"] |= {"nodeSelector": {"pool": "none"}}
+    spec["template"]["spec"]["containers"].append({"name": "beside", "image": "i"})
+    manifest = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
+    web["metadata"]["annotations"] = {LAST_APPLIED: json.dumps(manifest)}
+    web["spec"] = deepcopy(spec) | {"minReadySeconds": 7}
+    del spec["template"]["spec"]["nodeSelector"], spec["template"]["spec"]["containers"][1]
+    path = tmp_path / "web.json"
+    path.write_text(json.dumps(manifest))
+
+    async def main() -> Obj:
+        settings = Settings(nodes=tuple(objects[:3]), imported=tuple(objects))
+        async with simulation(settings) as (api, informers):
+            cluster = ChangedCluster(api, informers)
+            for step in read_change(path).steps:
+                await step.action.run(cluster)
+            return (await api.get(DEPLOYMENTS, "web", "default")).obj()
+
+    applied = run_virtual(main())["spec"]
+    pods = applied["template"]["spec"]
+    assert ("nodeSelector" in pods, len(pods["containers"]), applied["minReadySeconds"]) == (False, 1, 7)
+
+
+def test_of_single_jobs_the_one_that_is_deleted_is_told_of(tmp_path: Path) -> None:
+    objects = [*three_nodes(), *running_job("kept", "shop", "a"), *running_job("ended", "shop", "b")]
+    objects += declared(objects)
+    steps = "- at: 5m\n  delete: {kind: job, name: ended, namespace: shop}\n- at: 5m\n  cordon: c\n"
+    before, after = played(objects), played(objects, change(tmp_path, CHANGE + steps))
+    assert [(it.workload, it.pods, it.causes) for it in lost(before, after)] == [
+        ("Job/ended", 1, ["after: delete job ended"])
+    ]
 
 
 def test_who_has_pods_again_is_not_gone(tmp_path: Path) -> None:
@@ -500,6 +556,17 @@ def test_a_pool_that_shrinks_at_once_keeps_the_nodes_that_have_pods(tmp_path: Pa
     assert (after.summary["nodes"], after.disruptions) == (1, {})
 
 
+def test_amounts_and_durations_may_be_numbers(tmp_path: Path) -> None:
+    steps = "- addNodes: {count: 1, cpu: 0.5, memory: 1073741824}\n- pool: {name: p, cpu: 8, max: 3, scaleUpDelay: 60, "
+    steps += "resources: {example.com/gpu: 2}}\n- drain: {node: a, timeout: 300}\n"
+    found = change(tmp_path, CHANGE + steps)
+    assert [step.action.text for step in found.steps] == [
+        "add 1 node of 0.5 cpu, 1073741824",
+        "node pool p, 0 to 3 nodes of 8 cpu, 16Gi",
+        "drain a",
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -518,7 +585,9 @@ def test_a_pool_that_shrinks_at_once_keeps_the_nodes_that_have_pods(tmp_path: Pa
             CHANGE + "- kubelet: {configuration: {maxPod: 3}}\n",
             'line 4: kubelet: strict decoding error: unknown field "maxPod"',
         ),
-        (CHANGE + "- addNodes: {count: 1, like: a, cpu: 2}\n", "line 4: addNodes: "),
+        (CHANGE + "- addNodes: {count: 1, like: a, cpu: 2}\n", "line 4: addNodes: say like: NODE, or cpu and memory"),
+        (CHANGE + "- drain: {node: a, timeout: 1y}\n", "line 4: drain: '1y' is no duration"),
+        (CHANGE + "- drain: {node: a, timeout: [1]}\n", "line 4: drain: Expected `str`"),
         (CHANGE + "- addNodes: {count: 1, cpu: '-1', memory: 1Gi}\n", "line 4: addNodes: cpu of a node: '-1' is not"),
         ("apiVersion: 5\nkind: Change\nsteps: []\n", "line 1: metadata of Change must be a mapping"),
         ("kind: 7\n", "every document needs a kind"),

@@ -33,6 +33,17 @@ def test_pods_that_ask_for_devices_of_which_the_dump_says_nothing_are_told_of() 
     assert not [note for note in notes([*objects, *offered]) if "devices" in note]
 
 
+def test_priority_classes_that_pods_name_and_the_dump_lacks_are_told_of() -> None:
+    known = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "known"}, "value": 7}
+    objects = [node("a"), known, *deployment("web", ["a"], priorityClassName="gold")]
+    objects += [*deployment("db", ["a"], priorityClassName="known"), *deployment("job", [], priorityClassName="tin")]
+    for pod in objects:
+        if pod["kind"] == "Pod" and pod["spec"]["priorityClassName"] == "gold":
+            pod["spec"]["priority"] = 1000
+    (found,) = [note for note in notes(objects) if "PriorityClass" in note and "nothing in the dump" not in note]
+    assert found.startswith("the PriorityClass gold (1000), tin (0) is not in the dump: its value is that of its pods")
+
+
 def test_autoscalers_by_metrics_of_others_are_told_of() -> None:
     metric = {"type": "External", "external": {"metric": {"name": "queue"}, "target": {"type": "Value", "value": "5"}}}
     by_cpu, by_queue = autoscaler("web", "shop", 2), autoscaler("etl", "shop", 2)

@@ -92,6 +92,61 @@ async def pods_named(api: Api, prefix: str) -> list[Obj]:
     return [each for each in objects if each["metadata"]["name"].startswith(prefix)]
 
 
+def stuck(since: str, *, init: bool = False, reason: str = "ContainerCreating", message: str = "") -> Obj:
+    """A pod on a node that does not come to run."""
+    spec: Obj = {"containers": [{"name": "app", "image": "i", "envFrom": [{"secretRef": {"name": "keys"}}]}]}
+    waiting = {"reason": "PodInitializing" if init else reason, "message": message}
+    fine = [{"type": type_, "status": "True"} for type_ in ("PodScheduled", "PodReadyToStartContainers")]
+    status: Obj = {"phase": "Pending", "startTime": since, "conditions": fine if init or message else fine[:1]}
+    status["containerStatuses"] = [{"name": "app", "ready": False, "state": {"waiting": waiting}}]
+    if init:
+        spec["initContainers"] = [{"name": "wait-for-db", "image": "i"}]
+        running = {"name": "wait-for-db", "ready": False, "started": True, "state": {"running": {"startedAt": since}}}
+        status["initContainerStatuses"] = [running]
+    for container in [*status["containerStatuses"], *status.get("initContainerStatuses", ())]:
+        container |= {"image": "i", "imageID": "", "restartCount": 0}
+    metadata = {"name": "stuck", "namespace": "shop", "uid": "stuck", "creationTimestamp": since}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec | {"nodeName": "a"}, "status": status}
+
+
+@pytest.mark.parametrize(
+    ("pod", "phase"),
+    [
+        (stuck("2026-03-01T11:00:00Z"), "Pending"),
+        (stuck("2026-03-01T11:59:00Z"), "Running"),
+        (stuck("2026-03-01T11:00:00Z", init=True), "Pending"),
+        (stuck("2026-03-01T11:59:00Z", init=True), "Running"),
+        (stuck(TIME, reason="CreateContainerConfigError", message='secret "keys" not found'), "Pending"),
+        (stuck(TIME, reason="CreateContainerConfigError", message='secret "others" not found'), "Running"),
+    ],
+)
+def test_a_pod_that_has_not_come_to_run_for_long_or_for_lack_of_a_secret_does_not(pod: Obj, phase: str) -> None:
+    """One that only begins does."""
+    (after,) = objects_after([namespace("shop"), node("a"), pod], DAY, [builtin.PODS])
+    assert after["status"]["phase"] == phase
+
+
+def test_a_secret_that_a_mount_misses_is_missing_until_it_comes() -> None:
+    """Of volumes the events of the dump tell alone."""
+    pod = stuck(TIME)
+    pod["spec"]["volumes"] = [{"name": "v", "secret": {"secretName": "certificate"}}]
+    event = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e", "namespace": "shop", "uid": "e"}}
+    event |= {"reason": "FailedMount", "type": "Warning", "lastTimestamp": TIME}
+    event |= {"message": 'MountVolume.SetUp failed for volume "v" : secret "certificate" not found'}
+    event["involvedObject"] = {"kind": "Pod", "name": "stuck", "namespace": "shop", "uid": "stuck"}
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "certificate", "namespace": "shop"}}
+
+    async def main() -> list[str]:
+        async with simulation(settings_of([namespace("shop"), node("a"), pod, event])) as (api, _):
+            await asyncio.sleep(DAY)
+            phases = [(await api.get(builtin.PODS, "stuck", "shop")).obj()["status"]["phase"]]
+            await api.create(builtin.SECRETS, secret, "shop")
+            await asyncio.sleep(60)
+            return [*phases, (await api.get(builtin.PODS, "stuck", "shop")).obj()["status"]["phase"]]
+
+    assert run_virtual(main(), parse_timestamp(TIME)) == ["Pending", "Running"]
+
+
 def test_jobs_that_come_by_schedule_take_as_long_as_those_before() -> None:
     """Two have taken 40 and 50 minutes; the next one comes at 3 o'clock."""
     cron = cron_job("nightly", "shop", "0 3 * * *")

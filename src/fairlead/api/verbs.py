@@ -122,6 +122,8 @@ def _options_body(kind: str, *, dry_run: bool) -> Obj:
 
 WRITE = WriteOptions()
 DELETE = DeleteOptions()
+#: As `kubectl delete`: what an object has made goes after it. Jobs and ReplicationControllers leave their pods else.
+BACKGROUND = DeleteOptions(propagation_policy="Background")
 LIST = ListQuery()
 WATCH = WatchQuery()
 

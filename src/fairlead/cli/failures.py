@@ -86,7 +86,7 @@ def _explanation(error: BaseException, dumps: Sequence[Path], ports: Mapping[str
                 "(fairlead snapshot restore)."
             )
         case Unrestorable():
-            return WrongUsage(f"--import {place_of(error.about, dumps)}: {error}")
+            return WrongUsage(f"{place_of(error.about, dumps)}: {error}")
         case Unreachable():
             return Failure(
                 f"cannot reach {error.server}: {error.why}. Does it run (fairlead up)? "

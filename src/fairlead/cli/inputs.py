@@ -5,7 +5,7 @@ object.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from fairlead.api.encoded import copied
@@ -24,6 +24,8 @@ from fairlead.sim.openb import Arrival
 from fairlead.sim.workloads import generators
 from fairlead.sim.workloads.mapping import KIND as MAPPING
 from fairlead.sim.workloads.mapping import ArrivalMapping, read_mapped, read_mapping
+from fairlead.study.stand_ins import stand_ins
+from fairlead.wording import counted
 
 #: The default number of nodes.
 DEFAULT_NODES = 3
@@ -31,12 +33,16 @@ DEFAULT_NODES = 3
 _LISTED = 6
 
 
-def node_objects(path: Path | None, imported: Iterable[Obj], count: int | None, shape: NodeShape) -> list[Obj]:
-    """The nodes of a file, those of a dump, or `count` nodes of one shape. ValueError if two of these are given."""
+def node_objects(path: Path | None, imported: Sequence[Obj], count: int | None, shape: NodeShape) -> list[Obj]:
+    """The nodes of a file, those of a dump or that its pods are on, or `count` nodes of one shape. ValueError if two of
+    these are given.
+    """
     if path is None:
         nodes = list(filter(manifests.is_node, imported))
         if nodes and count is not None:
             raise ValueError(f"--nodes asks for {count}, and what is imported has {len(nodes)}: leave out one of them")
+        if not nodes and count is None:
+            nodes = stand_ins(imported, shape)
         return nodes or kubelet_nodes(DEFAULT_NODES if count is None else count, shape)
     if count is not None:
         raise ValueError(f"--nodes asks for {count}, and {path} says which there are: leave out one of them")
@@ -140,7 +146,7 @@ def _counts(kinds: Counter[str]) -> str:
     """The most frequent kinds by name, and the number of other objects."""
     parts = [f"{count:,} {kind}" for kind, count in kinds.most_common(_LISTED)]
     if rest := kinds.total() - sum(count for _, count in kinds.most_common(_LISTED)):
-        parts.append(f"{rest:,} others")
+        parts.append(counted(rest, "other"))
     return ", ".join(parts)
 
 

@@ -10,6 +10,7 @@ import click
 
 from fairlead.cli.failures import WrongUsage
 from fairlead.compose import EVICT_FIRST, REFUSE
+from fairlead.sim.manifests import files_of
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -17,6 +18,14 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 MOST_NODES: Final = 100_000
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+def _files_of(context: click.Context, option: click.Parameter, paths: tuple[Path, ...]) -> tuple[Path, ...]:
+    try:
+        return tuple(file for path in paths for file in files_of(path))
+    except ValueError as problem:
+        raise click.BadParameter(str(problem)) from None
+
 
 _OPTIONS = (
     click.option(
@@ -39,10 +48,13 @@ _OPTIONS = (
     click.option(
         "--import",
         "dumps",
-        type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
+        metavar="FILE",
+        type=click.Path(exists=True, allow_dash=True, path_type=Path),
+        callback=_files_of,
         multiple=True,
-        help="Load a dump of a real cluster first (kubectl get ... -o yaml; - is standard input). Objects that exist "
-        "already are left as they are; deleted ones come back; those of unknown kinds are skipped. May be repeated.",
+        help="Load a dump of a real cluster first (kubectl get ... -o yaml; - is standard input), or manifests, also a "
+        "folder of them. Objects that exist already are left as they are; deleted ones come back; those of unknown "
+        "kinds are skipped. May be repeated.",
     ),
     click.option(
         "--scheduler-config",

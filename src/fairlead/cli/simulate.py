@@ -56,9 +56,10 @@ from fairlead.study.recorded import RESTLESS
 from fairlead.study.records import Run
 from fairlead.study.rules import Verdict, check, judge
 from fairlead.study.run import Scene, Stage
+from fairlead.study.stand_ins import stand_ins
 from fairlead.study.summary_text import summary_text
 from fairlead.study.sweep import bisect
-from fairlead.study.tables import comparison_text
+from fairlead.study.tables import comparison_text, refusals_text
 from fairlead.wording import counted
 
 _A_DAY = 86400.0
@@ -142,11 +143,12 @@ def simulate(
     began = time.perf_counter()
     with parsing():
         imported = imported_objects(dumps)
-        epoch = latest_date(imported) or DEFAULT_EPOCH
+        taken = latest_date(imported)
+        epoch = taken or DEFAULT_EPOCH
         if dumps and not imported:
             raise ValueError(f"{', '.join(map(str, dumps))}: there is no object")
         if not quiet:
-            _tell_dump(imported, epoch, time.perf_counter() - began)
+            _tell_dump(imported, taken, time.perf_counter() - began)
             if nodes is None and nodes_from is None:
                 _tell_missing_nodes(imported, NodeShape(node_cpu, node_memory))
         limit = _limit(duration, imported, is_quiet=quiet)
@@ -163,7 +165,7 @@ def simulate(
             [scheduler, *(change.scheduler for change in request.changes)],
             is_quiet=quiet,
         )
-        imported += declared(imported)
+        imported += declared(imported, epoch)
         beside = _node_groups(imported, is_autoscaled=autoscale, is_quiet=quiet)
         imported += _queues(imported, has_arbitrator=arbitrator, is_quiet=quiet)
         settings = Settings(
@@ -300,8 +302,7 @@ def _print(run: Run, verdicts: Sequence[Verdict], request: StudyRequest, output:
     elif output == "parquet":
         write_parquet(run, sys.stdout.buffer)
     else:
-        text = comparison_text(run) if run.variants else summary_text(run.before.summary | {"seed": run.seed})
-        click.echo(text)
+        click.echo(comparison_text(run) if run.variants else _alone_text(run))
         for verdict in verdicts:
             mark = "met    " if verdict.is_met else "NOT MET"
             click.echo(
@@ -314,6 +315,11 @@ def _print(run: Run, verdicts: Sequence[Verdict], request: StudyRequest, output:
                 if run.found
                 else f"{what}: none from {values[0]} to {values[-1]} meets the rules"
             )
+
+
+def _alone_text(run: Run) -> str:
+    """Of a run without a change."""
+    return "\n\n".join(filter(None, (summary_text(run.before.summary | {"seed": run.seed}), refusals_text(run.before))))
 
 
 def _limit(duration: str | None, imported: Sequence[Obj], *, is_quiet: bool) -> float | None:
@@ -330,19 +336,24 @@ def _limit(duration: str | None, imported: Sequence[Obj], *, is_quiet: bool) -> 
     return _A_DAY
 
 
-def _tell_dump(imported: Sequence[Obj], epoch: float, took: float) -> None:
+def _tell_dump(imported: Sequence[Obj], taken: float | None, took: float) -> None:
     if not imported:
         return
     click.echo(f"import: read {counted(len(imported), 'object')} in {took:.1f} s", err=True)
     for note in notes(imported):
         click.echo(f"import: {note}", err=True)
-    click.echo(f"import: the run begins at {timestamp(epoch)}, the latest date among them", err=True)
+    why = "the latest date among them" if taken else "for there is no date among them"
+    click.echo(f"import: the run begins at {timestamp(taken or DEFAULT_EPOCH)}, {why}", err=True)
 
 
 def _tell_missing_nodes(imported: Sequence[Obj], shape: NodeShape) -> None:
     if imported and not any(map(is_node, imported)):
-        size = f"{DEFAULT_NODES} nodes of {shape.cpu} cpu, {shape.memory}"
-        click.echo(f"import: no Node is in the dump: {size} stand for its own (--nodes, --nodes-from)", err=True)
+        count = len(stand_ins(imported, shape))
+        size = f"of {shape.cpu} cpu, {shape.memory}"
+        found = f"{DEFAULT_NODES} nodes {size} stand for its own"
+        if count:
+            found = f"{counted(count, 'node')} {size}, or what their pods request, stand for those that its pods are on"
+        click.echo(f"import: no Node is in the dump: {found} (--nodes, --nodes-from)", err=True)
 
 
 def _past(imported: Sequence[Obj], epoch: float, span: str, limit: float | None, *, is_quiet: bool) -> list[Arrival]:

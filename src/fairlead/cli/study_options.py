@@ -77,13 +77,23 @@ def study_options(command: Command) -> Command:
             _option(name, multiple=True, metavar=metavar, help=f"{text} In every variant.")
             for name, _, metavar, text in _SHORT_FORMS
         ),
-        _option("--sweep", metavar="WHAT=FROM..TO[:STEP]", help="A variant for each value of what --set takes."),
+        _option(
+            "--sweep",
+            multiple=True,
+            metavar="WHAT=FROM..TO[:STEP]",
+            help="A variant for each value of what --set takes; of one thing alone.",
+        ),
         _option(
             "--find",
             type=click.Choice(["smallest", "largest"]),
             help="Of a sweep, the value that still meets --expect, by bisection.",
         ),
-        _option("--expect", type=_FILE, help="Rules that the variants have to meet; else the exit code is 1."),
+        _option(
+            "--expect",
+            multiple=True,
+            type=_FILE,
+            help="Rules that the variants have to meet; else the exit code is 1. May be repeated.",
+        ),
         _option("--html", type=_TARGET, help="Write a report to send to others (takes the extra fairlead[report])."),
         _option("--save", type=_TARGET, help="Keep the run in this file, for fairlead why --in and fairlead diff."),
         _option("--no-keep", is_flag=True, help="Do not keep it among the user's latest runs."),
@@ -114,8 +124,11 @@ def study_request() -> StudyRequest:
         changes = [Change("changed", steps)]
     elif steps:
         changes = [replace(change, steps=(*steps, *change.steps)) for change in changes]
-    sweep = parse_sweep(stated["--sweep"]) if stated.get("--sweep") else None
-    rules = tuple(read_rules(stated["--expect"])) if stated.get("--expect") else ()
+    sweeps = [parse_sweep(text) for text in stated.get("--sweep") or ()]
+    if len(sweeps) > 1:
+        raise WrongUsage("--sweep is given twice: it takes one thing, and --set the value of another")
+    sweep = sweeps[0] if sweeps else None
+    rules = tuple(rule for path in stated.get("--expect") or () for rule in read_rules(path))
     find = stated.get("--find")
     if find is not None and (sweep is None or not rules or len(changes) > 1):
         raise WrongUsage("--find takes a --sweep, the rules of --expect, and one --change at most")

@@ -42,6 +42,8 @@ RETRY_SECONDS = 10.0
 REMEMBERED = 4096
 SIMILAR_EVENTS = 10
 SIMILAR_SECONDS = 600.0
+#: How the message of one begins that stands for several, in client-go.
+COMBINED = "(combined from similar events): "
 SPAM_BURST = 25.0
 SPAM_REFILL_PER_SECOND = 1 / 300
 
@@ -230,7 +232,7 @@ class EventRecorder(Recorder):
         if len(similar.messages) < SIMILAR_EVENTS:
             return (*group, record.regarding.field_path, record.message), record.message
         similar.messages.popitem(last=False)
-        return group, f"(combined from similar events): {record.message}"
+        return group, COMBINED + record.message
 
     def _is_allowed(self, record: EventRecord) -> bool:
         who = (_identity(record.regarding), record.type)

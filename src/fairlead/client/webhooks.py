@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import ssl
 from base64 import b64decode
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from math import ceil
 from posixpath import normpath
@@ -46,6 +47,15 @@ class WebhookClient:
         self._connections = Connections("kube-apiserver-admission")
         #: Whether the server serves: what it writes itself before that must not wait for those that may run on it.
         self.has_begun = False
+
+    @contextmanager
+    def silent(self) -> Iterator[None]:
+        """While the block runs nobody is asked: they may run in the cluster that is only begun."""
+        before, self.has_begun = self.has_begun, False
+        try:
+            yield
+        finally:
+            self.has_begun = before
 
     async def close(self) -> None:
         await self._connections.close()

@@ -22,7 +22,7 @@ from fairlead.api.meta import Object, View
 from fairlead.api.namespaces import Namespace, NamespaceCondition
 from fairlead.api.pods import FINISHED
 from fairlead.api.resources import Resource
-from fairlead.api.verbs import DeleteOptions
+from fairlead.api.verbs import BACKGROUND
 from fairlead.controllers.actions import Action, Actions, DeleteAll, Kind, ListAll, Requeue, Update, update_status
 from fairlead.controllers.base import Controller, World
 from fairlead.controllers.dynamic_informers import deletable
@@ -144,7 +144,7 @@ def _remove(resource: Resource, obj: Namespace, now: float, found: _Found) -> Ge
     try:
         items: list[Encoded] = yield ListAll(kind, namespace)
         if items:
-            yield DeleteAll(kind, namespace, DeleteOptions(propagation_policy="Background"))
+            yield DeleteAll(kind, namespace, BACKGROUND)
             items = yield ListAll(kind, namespace)
     except ApiError as error:
         found.errors.append(str(error))

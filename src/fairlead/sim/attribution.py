@@ -14,12 +14,19 @@ from typing import Final
 from fairlead.api.builtin import EVENTS
 from fairlead.api.meta import Object, View
 from fairlead.api.verbs import Api, EventType, WatchQuery
+from fairlead.client.events import COMBINED
 from fairlead.sim.pod_workloads import Workloads
 
 _QUOTA: Final = re.compile(r"exceeded quota: ([^,]+)(?:, requested: (\S+), used: )?|failed quota: ([^:]+):")
 FAILED_CREATE: Final = "FailedCreate"
 #: All that is read; the first two say who did it: the scheduler's, the arbitrator's.
 READ_REASONS: Final = ("Preempted", "Reclaimed", FAILED_CREATE)
+
+
+def quota_of(message: str) -> str | None:
+    """The quota that has refused something, in these words."""
+    found = _QUOTA.search(message)
+    return found and (found[1] or found[3])
 
 
 class Ref(View):
@@ -73,7 +80,7 @@ class Attribution:
             return
         owner = (about.namespace, f"{about.kind}/{about.name}")
         workload = self._workloads.of_owner(about.namespace, about.kind, about.name)
-        self.not_created[owner] = (workload, event.message)
+        self.not_created[owner] = (workload, event.message.removeprefix(COMBINED))
         found = _QUOTA.search(event.message)
         if found is None:
             return

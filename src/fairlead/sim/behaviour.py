@@ -203,6 +203,8 @@ def start_seconds(pod: Pod) -> float:
     annotations = pod.metadata.annotations
     if not annotations:
         return 0.0
+    if annotations.get(START_SECONDS) == FOREVER:
+        return math.inf
     own = _seconds(annotations.get(START_SECONDS))
     return sum(_delay(annotations.get(key)) or 0.0 for key in _KWOK_START) if own is None else own
 

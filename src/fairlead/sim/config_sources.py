@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -23,6 +23,16 @@ class _Content(View):
     binary_data: dict[str, msgspec.Raw] | None = None
 
 
+class AssumedSources(msgspec.Struct, frozen=True):
+    """What is there although nobody has made it: of these kinds all that pods ask for, but for those named."""
+
+    kinds: frozenset[str] = frozenset()
+    missing: frozenset[tuple[str, ConfigSource]] = frozenset()  # by namespace
+
+    def has(self, namespace: str, source: ConfigSource) -> bool:
+        return source.kind in self.kinds and (namespace, source) not in self.missing
+
+
 class ConfigSources:
     """Call `found` before a step of a pod and `settle` after it; a waiting pod is retried on any change."""
 
@@ -31,9 +41,9 @@ class ConfigSources:
         as_node: Callable[[str], Api],
         informers: Informers,
         wake: Callable[[str], None],
-        assumed: Collection[str] = (),
+        assumed: AssumedSources = AssumedSources(),
     ) -> None:
-        """Sources of the `assumed` kinds are there, with whatever is asked for."""
+        """`assumed` sources are there, with whatever is asked for."""
         self._as_node, self._informers, self._wake, self._assumed = as_node, informers, wake, assumed
         self._waiting: dict[tuple[str, ConfigSource], set[str]] = {}  # by namespace and source: keys of pods
         self._is_watching = False
@@ -47,7 +57,7 @@ class ConfigSources:
         return {source: await self._keys(source, pod, needs) for source in needs.sources}
 
     async def _keys(self, source: ConfigSource, pod: Pod, needs: Needs) -> frozenset[str] | None:
-        if source.kind in self._assumed:
+        if self._assumed.has(pod.metadata.namespace, source):
             return needs.keys_of(source)
         api = self._as_node(pod.spec.node_name)
         try:

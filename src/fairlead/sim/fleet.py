@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from fairlead.api.builtin import NODES, PERSISTENT_VOLUME_CLAIMS, PODS
@@ -42,7 +42,7 @@ from fairlead.runtime.workqueue import WorkQueue
 from fairlead.sim.admission import admission_of, host_ports_of, kill_for_critical, wants
 from fairlead.sim.attached_volumes import AttachedVolumes
 from fairlead.sim.behaviour import SimulatedRuntime
-from fairlead.sim.config_sources import ConfigSources
+from fairlead.sim.config_sources import AssumedSources, ConfigSources
 from fairlead.sim.exclusive_cpus import ExclusiveCpus
 from fairlead.sim.kubelets import Kubelets
 from fairlead.sim.leases import Leases
@@ -87,13 +87,10 @@ class Fleet:
         configurations: NodeConfigurations | None = None,
         *,
         overuse: OveruseHooks = OveruseHooks(),
-        assumed_sources: Collection[str] = (),
+        assumed_sources: AssumedSources = AssumedSources(),
         heartbeats: bool = True,
     ) -> None:
-        """`api` is for what is no node's to write; `as_node` is that of the node of a name.
-
-        Of the kinds `assumed_sources` (ConfigMap, Secret) all is there that pods ask for.
-        """
+        """`api` is for what is no node's to write; `as_node` is that of the node of a name."""
         self._as_node, self._overuse = as_node, overuse.refuse
         self._allocations: dict[str, NodeAllocation] = {}  # by node; its keys are the nodes of the fleet
         self._leases = Leases(as_node, lambda: self._allocations) if heartbeats else None

@@ -16,12 +16,24 @@ from fairlead.sim.dump_text import documents
 _SERVER_OWNED = ("resourceVersion", "managedFields", "selfLink")
 #: The name of standard input.
 STDIN = Path("-")
+#: What kubectl reads of a folder.
+_ENDINGS = (".json", ".yaml", ".yml")
 #: The endings of status fields that hold times in the past.
 _PAST = ("Time", "Timestamp", "startedAt", "finishedAt")
 #: So much of what is no object is shown.
 _MOST_SHOWN = 60
 #: A later date than this (2100) is a mistake, or means "never".
 _LATEST = 4_102_444_800.0
+
+
+def files_of(path: Path) -> list[Path]:
+    """The file, or the manifests in a folder, as for `kubectl apply -f`. ValueError for a folder that has none."""
+    if not path.is_dir():
+        return [path]
+    found = sorted(file for file in path.iterdir() if file.suffix in _ENDINGS and file.is_file())
+    if not found:
+        raise ValueError(f"in the folder {path} there is no {', '.join(_ENDINGS[:-1])} or {_ENDINGS[-1]} file")
+    return found
 
 
 def read(path: Path) -> Iterator[Obj]:
@@ -101,9 +113,16 @@ def latest_date(objects: Iterable[Obj]) -> float | None:
 
 def _dates(obj: Obj) -> Iterator[object]:
     yield metadata(obj).get("creationTimestamp")
-    yield from _past(obj.get("status"))
+    if _is_of_kubernetes(obj):
+        yield from _past(obj.get("status"))
     if obj.get("kind") == "Event":
         yield from _past(obj)
+
+
+def _is_of_kubernetes(obj: Obj) -> bool:
+    """Others tell of the future in their status: when a certificate is to be renewed, when a backup is due."""
+    group, _, _ = str(obj.get("apiVersion", "v1")).rpartition("/")
+    return "." not in group or group.endswith(".k8s.io")
 
 
 def _moment(text: str) -> float:

@@ -93,6 +93,7 @@ class RunObserver:
         self._waits: dict[str, float] = {}
         self._held: dict[str, Mapping[str, int]] = {}
         self._nodes: set[str] = set()  # those that exist
+        self._all_nodes: set[str] = set()  # those, too, that are gone
         self._on_node: dict[str, dict[str, int]] = {}  # requests by node, whether it exists or not
         self._placed = 0
         self._namespace_usage: dict[str, NamespaceUsage] = {}
@@ -118,6 +119,7 @@ class RunObserver:
             self._nodes.discard(old.metadata.name)
         else:
             self._nodes.add(new.metadata.name)
+            self._all_nodes.add(new.metadata.name)
 
     def _pod(self, old: Pod | None, new: Pod | None) -> None:
         pod = new or old
@@ -188,6 +190,7 @@ class RunObserver:
             "ended": timestamp(end),
             "seconds": round(end - self.began, 3),
             "nodes": len(informers.of(NODES, Node)),
+            "nodesInAll": len(self._all_nodes),
             "created": self._seen,
             "placed": self._placed,
             "succeeded": self._finished["Succeeded"],

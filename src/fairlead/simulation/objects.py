@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Collection
 from typing import Final
 
+from msgspec.structs import replace
+
 from fairlead.api.builtin import CUSTOM_RESOURCE_DEFINITIONS
 from fairlead.api.errors import NotFound
 from fairlead.api.objects import Obj, metadata, name_of
 from fairlead.api.resources import Resource
-from fairlead.api.verbs import Api, DeleteOptions, EventType, ListQuery, PatchType, WatchQuery, WriteOptions
+from fairlead.api.verbs import BACKGROUND, Api, EventType, ListQuery, PatchType, WatchQuery, WriteOptions
 from fairlead.server.storage.catalogue import Catalogue
 from fairlead.simulation.moments import Duration
 from fairlead.simulation.options import Source, objects_of
@@ -90,9 +92,9 @@ class Objects:
     async def delete(
         self, what: str, *, namespace: str = DEFAULT_NAMESPACE, grace_period_seconds: int | None = None
     ) -> None:
-        """Begin the deletion; `wait_for(what, "delete")` returns when the object is gone."""
+        """Begin the deletion, as `kubectl delete`; `wait_for(what, "delete")` returns when the object is gone."""
         found = self._named(what, namespace)
-        options = DeleteOptions(grace_period_seconds=grace_period_seconds)
+        options = replace(BACKGROUND, grace_period_seconds=grace_period_seconds)
         await self._api.delete(found.resource, found.name, found.namespace, options)
 
     async def wait_for(

@@ -19,6 +19,7 @@ from fairlead.server.registry.restore import Restored
 from fairlead.sim import manifests, openb
 from fairlead.sim.node_settings import NodeConfigurations, NodeGroup
 from fairlead.sim.nodes import NodeShape, kubelet_nodes
+from fairlead.study.stand_ins import stand_ins
 
 #: Objects: one, several, the name of a file, or YAML (a text of more than one line).
 Source: TypeAlias = Obj | Sequence[Obj] | Path | str
@@ -93,7 +94,7 @@ def objects_of(source: Source) -> list[Obj]:
     if isinstance(source, str) and "\n" in source:
         found = [*manifests.objects_in(source.encode())]
     elif isinstance(source, str | Path):
-        found = [*manifests.read(existing(Path(source)))]
+        found = [obj for file in manifests.files_of(Path(source)) for obj in manifests.read(existing(file))]
     else:
         if not isinstance(source, Iterable):
             what = type(source).__name__
@@ -120,6 +121,8 @@ def _nodes(options: ClusterOptions, imported: Sequence[Obj]) -> list[Obj]:
         if asked is not None and asked < 0:
             raise ValueError(f"nodes={asked}: there cannot be fewer than none")
         shape = NodeShape(str(options.get("node_cpu", "4")), str(options.get("node_memory", "16Gi")))
+        if not dumped and asked is None:
+            dumped = stand_ins(imported, shape)
         return dumped or kubelet_nodes(DEFAULT_NODES if asked is None else asked, shape)
     if "node_cpu" in options or "node_memory" in options:
         raise ValueError("node_cpu and node_memory are for a number of nodes; manifests say it themselves")

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Unpack
 
 import msgspec
+from msgspec.structs import replace
 
 from fairlead.api.builtin import EVENTS, PODS
-from fairlead.api.objects import Obj
+from fairlead.api.objects import Obj, metadata, name_of
 from fairlead.api.pods import Pod
 from fairlead.client.events import telling_only
 from fairlead.client.informer import Informers
@@ -25,6 +26,8 @@ from fairlead.simulation.moments import Duration, Moment, moment_of, seconds_of
 from fairlead.simulation.objects import Objects
 from fairlead.simulation.options import ClusterOptions, Source, existing, objects_of, virtual_settings_of
 from fairlead.simulation.tables import Event, Events, Pods, event_row, pod_row
+from fairlead.study.dump_behaviour import declared
+from fairlead.study.dump_notes import assumed_sources
 from fairlead.study.recorded import RESTLESS, recorded
 
 
@@ -61,12 +64,21 @@ def simulate(
     """
     settings = virtual_settings_of(options)
     limit = None if duration is None else seconds_of(duration)
-    begins = latest_date(settings.imported) if start is None else moment_of(start, DEFAULT_EPOCH)
+    taken = latest_date(settings.imported)
+    begins = taken if start is None else moment_of(start, DEFAULT_EPOCH)
+    settings = _going_on(settings, taken)
     coming, objects = _read(workload)
     if limit is None and (restless := sorted({obj["kind"] for obj in (*settings.imported, *objects)} & RESTLESS)):
         raise ValueError(f"with {' and '.join(restless)} a cluster never comes to rest: say how long (duration)")
     main = _simulate(settings, objects, coming, limit, seed, with_events=events)
     return run_virtual(main, DEFAULT_EPOCH if begins is None else begins)
+
+
+def _going_on(settings: Settings, taken: float | None) -> Settings:
+    """What is imported behaves as `fairlead simulate` has it behave: as it did when the dump was taken."""
+    imported = settings.imported
+    assumed = assumed_sources(imported)
+    return replace(settings, imported=(*imported, *declared(imported, taken)), assumed_sources=assumed)
 
 
 def _read(workload: Source | None) -> tuple[list[Arrival], list[Obj]]:
@@ -75,7 +87,12 @@ def _read(workload: Source | None) -> tuple[list[Arrival], list[Obj]]:
         return [], []
     if isinstance(workload, str | Path) and str(workload).endswith(".csv"):
         return openb.read_pods(existing(Path(workload))), []
-    return [], objects_of(workload)
+    objects = objects_of(workload)
+    if dumped := next((obj for obj in objects if metadata(obj).get("uid")), None):
+        raise ValueError(
+            f"{dumped['kind']} {name_of(dumped)} has a uid: it is of a cluster that is there, whose dump is imported=…"
+        )
+    return [], objects
 
 
 async def _simulate(

@@ -72,7 +72,8 @@ def _of_workload(run: Run, outcome: Outcome, key: str) -> Iterator[str]:
         if key == f"{gone.namespace}/{gone.workload.rpartition('/')[2]}":
             yield f"{outcome.name}: {gone_since(gone, outcome)}"
     for short in outcome.shortfalls:
-        if key == f"{short.namespace}/{short.owner.rpartition('/')[2]}":
+        names = {name.rpartition("/")[2] for name in (short.owner, short.workload)}
+        if key in {f"{short.namespace}/{name}" for name in names}:
             yield f"{outcome.name}: {short.namespace}/{short.owner} could not create pods: {short.message}"
 
 

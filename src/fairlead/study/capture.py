@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
 
+import msgspec
+
 from fairlead.api import builtin
 from fairlead.api.errors import ApiError, Forbidden, NotFound
 from fairlead.api.metrics import POD_METRICS
@@ -52,8 +54,8 @@ KINDS: Final[tuple[Resource, ...]] = (
     CONSUMERS,
     POLICIES,
 )
-#: Annotations that repeat an object, or say nothing to a scheduler.
-_DROPPED: Final = ("kubectl.kubernetes.io/last-applied-configuration",)
+#: The annotation that repeats what kubectl applied: a change that applies less takes the rest away.
+_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _PRIVATE: Final = ("command", "args")
 _CONTAINERS: Final = ("containers", "initContainers", "ephemeralContainers")
 
@@ -108,7 +110,9 @@ async def _usage(api: Api, on_skipped: Callable[[Resource, str], None]) -> Usage
 def _slim(obj: Obj, kind: Resource, usage: Usage) -> Obj:
     meta = obj["metadata"]
     meta.pop("managedFields", None)
-    annotations = {key: value for key, value in (meta.get("annotations") or {}).items() if key not in _DROPPED}
+    annotations = dict(meta.get("annotations") or {})
+    if _APPLIED in annotations:
+        annotations |= _applied(annotations.pop(_APPLIED))
     if kind is builtin.PODS:
         annotations |= usage.get(f"{meta.get('namespace')}/{meta['name']}", {})
     if annotations:
@@ -117,6 +121,16 @@ def _slim(obj: Obj, kind: Resource, usage: Usage) -> Obj:
         meta.pop("annotations", None)
     _hide(obj)
     return {"apiVersion": kind.api_version, "kind": kind.kind} | obj
+
+
+def _applied(text: str) -> dict[str, str]:
+    """The annotation without what might be private; nothing of what is no configuration."""
+    try:
+        configuration = msgspec.json.decode(text)
+        _hide(configuration)
+    except (msgspec.DecodeError, RecursionError):
+        return {}
+    return {_APPLIED: msgspec.json.encode(configuration).decode()}
 
 
 def _hide(value: Any) -> None:

@@ -20,7 +20,10 @@ _LONGER_SECONDS: Final = AT_ONCE_SECONDS
 #: A replacement follows the end of the pod before it within this.
 _SOON_SECONDS: Final = 60.0
 #: What is done to pods because of something that was done with their node, and how steps that do it begin.
-_WITH_NODE: Final = {DRAINED: ("drain ",), LOST: ("remove node ", "fail node ", "declare out of service ")}
+_WITH_NODE: Final = {
+    DRAINED: ("drain ", "upgrade "),
+    LOST: ("remove node ", "fail node ", "declare out of service ", "upgrade ", "set nodes="),
+}
 #: So many preemptions after one another are followed back.
 _LONGEST_CHAIN: Final = 5
 
@@ -123,7 +126,7 @@ def lost(before: Outcome, after: Outcome) -> list[LostWorkload]:
     known = {(it.namespace, it.workload) for it in before.gone}
     chains = _Chains(after)
     return [
-        LostWorkload(it.namespace, it.workload, it.pods, it.at, chains.of_moment(it.at))
+        LostWorkload(it.namespace, it.workload, it.pods, it.at, chains.of_moment(it.at, it.workload))
         for it in after.gone
         if (it.namespace, it.workload) not in known
     ]
@@ -208,9 +211,13 @@ class _Chains:
         self._named = {pod.pod: pod for pod in outcome.pods}  # the last of each name
         self._replaced = _replaced(outcome.pods)
 
-    def of_moment(self, at: float) -> list[str]:
-        """The step before it."""
-        return self._with_step([], at)
+    def of_moment(self, at: float, workload: str) -> list[str]:
+        """The step before it; of several at once that which names the workload."""
+        by_then = [step for step in reversed(self._steps) if step.at <= at]
+        at_once = [step for step in by_then if step.at == by_then[0].at]
+        name = workload.rpartition("/")[2]
+        naming = [step for step in at_once if name in step.text.split()]
+        return [f"{_AFTER}{step.text}" for step in [*naming, *by_then][:1]]
 
     def of_wait(self, pod: PodHistory) -> list[str]:
         """What led to it that the pod has to look for a node, the first cause first."""
@@ -244,11 +251,13 @@ class _Chains:
         return found if step is None else [f"{_AFTER}{step.text}", *found]
 
     def _step(self, at: float, node: str, kind: str) -> StepDone | None:
-        """The last one by then that does that to the pods of the node, else about the node, else the last one."""
+        """The last one by then that does that to the pods of the node, or of several, else about the node, else the
+        last one.
+        """
         by_then = [step for step in reversed(self._steps) if step.at <= at]
         verbs = _WITH_NODE.get(kind)
-        about = [step for step in by_then if verbs and step.text.endswith(f" {node}")]
-        doing = [step for step in about if verbs and step.text.startswith(verbs)]
+        doing = [step for step in by_then if verbs and step.text.startswith(verbs) and step.node in ("", node)]
+        about = [step for step in by_then if verbs and step.node == node]
         return next(iter([*doing, *about, *by_then]), None)
 
 

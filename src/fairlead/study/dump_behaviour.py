@@ -18,8 +18,8 @@ from fairlead.api.binding import PROVISIONED_BY, PROVISIONERS
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.quantity import QuantityError, parse
 from fairlead.node.restarts import CRASH_LOOP
-from fairlead.sim.behaviour import EXIT_CODE, FOREVER, LIFETIME_SECONDS, PULL_ERROR, UNREADY
-from fairlead.sim.manifests import is_node
+from fairlead.sim.behaviour import EXIT_CODE, FOREVER, LIFETIME_SECONDS, PULL_ERROR, START_SECONDS, UNREADY
+from fairlead.sim.manifests import is_node, latest_date
 from fairlead.sim.nodes import FAILED
 from fairlead.sim.usage.objects import GROUP, USAGE_PROFILES, VERSION
 from fairlead.sim.volumes import SIMULATED
@@ -27,16 +27,21 @@ from fairlead.study.reading import controller_of, key_of, mapping_at, mappings, 
 
 #: Why a container waits whose image is not to be had.
 _NO_IMAGE: Final = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName"})
+#: Why it waits while its pod is only begun.
+_NOT_MADE: Final = frozenset({"ContainerCreating", "PodInitializing"})
+#: What has waited for so long in the dump goes on waiting; before that it may just be starting.
+_LONG_SECONDS: Final = 600.0
 _MEASURES: Final = frozenset({"cpu", "memory"})
 
 
-def declared(objects: Sequence[Obj]) -> list[Obj]:
-    """Declare it in the objects themselves; returns those that are needed besides."""
+def declared(objects: Sequence[Obj], taken: float | None = None) -> list[Obj]:
+    """Declare it in the objects themselves; returns those that are needed besides. `taken` is when the dump was."""
+    taken = taken or latest_date(objects) or 0.0
     lifetimes, idle_classes = _lifetimes(objects), _classes_without_volumes(objects)
     for obj in objects:
         match obj["kind"]:
             case "Pod":
-                _declare(obj, _of_pod(obj, lifetimes))
+                _declare(obj, _of_pod(obj, lifetimes, taken))
             case "Node" if is_node(obj) and _ready_status(obj) in ("False", "Unknown"):
                 _declare(obj, {FAILED: "true"})
                 # no kubelet of ours, until somebody switches it on again
@@ -53,7 +58,7 @@ def declared(objects: Sequence[Obj]) -> list[Obj]:
 # -- pods
 
 
-def _of_pod(pod: Obj, lifetimes: Mapping[str, float]) -> dict[str, str]:
+def _of_pod(pod: Obj, lifetimes: Mapping[str, float], taken: float) -> dict[str, str]:
     status = mapping_at(pod, "status")
     if status.get("phase") not in ("Running", "Pending"):
         return {}
@@ -61,9 +66,44 @@ def _of_pod(pod: Obj, lifetimes: Mapping[str, float]) -> dict[str, str]:
     for field in ("initContainerStatuses", "containerStatuses"):
         for container in mappings(status.get(field)):
             found |= {f"{container.get('name')}.{name}": value for name, value in _of_container(container).items()}
+    found |= _never_ends(pod, taken) or _never_begins(pod, taken)
     if (seconds := lifetimes.get(_owner(pod, "Job"))) is not None:
         found.setdefault(LIFETIME_SECONDS, _text(seconds))
     return found
+
+
+def _never_ends(pod: Obj, taken: float) -> dict[str, str]:
+    """Init containers that wait for something which has not come for long."""
+    sidecars = {
+        container.get("name")
+        for container in mappings(mapping_at(pod, "spec").get("initContainers"))
+        if container.get("restartPolicy") == "Always"
+    }
+    return {
+        f"{container['name']}.{LIFETIME_SECONDS}": FOREVER
+        for container in mappings(mapping_at(pod, "status").get("initContainerStatuses"))
+        if _is_long_ago(mapping_at(container, "state", "running").get("startedAt"), taken)
+        and container.get("name") not in sidecars
+    }
+
+
+def _never_begins(pod: Obj, taken: float) -> dict[str, str]:
+    """A pod that a node has had for long, and of which no container was made: its network, or a volume that is not for
+    us to know. What its claims wait for is.
+    """
+    spec, status = mapping_at(pod, "spec"), mapping_at(pod, "status")
+    volumes = mappings(spec.get("volumes"))
+    states = [*mappings(status.get("initContainerStatuses")), *mappings(status.get("containerStatuses"))]
+    reasons = {mapping_at(container, "state", "waiting").get("reason") for container in states}
+    is_new = all(not container.get("restartCount") for container in states) and reasons <= _NOT_MADE
+    has_claims = any("persistentVolumeClaim" in volume or "ephemeral" in volume for volume in volumes)
+    if spec.get("nodeName") and is_new and not has_claims and _is_long_ago(status.get("startTime"), taken):
+        return {START_SECONDS: FOREVER}
+    return {}
+
+
+def _is_long_ago(text: object, taken: float) -> bool:
+    return 0 < moment(text) < taken - _LONG_SECONDS
 
 
 def _of_container(status: Obj) -> dict[str, str]:

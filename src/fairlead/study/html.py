@@ -27,6 +27,7 @@ from fairlead.study.tables import (
     headline,
     of_whom,
     quotas,
+    refused,
     rows_of,
     unfinished,
 )
@@ -144,7 +145,8 @@ def _hurt(run: Run, variant: Outcome) -> str:
         f"{'<h3>Who fares worse</h3>' if listed else ''}{listed}{more}{_waiting(run.before, variant)}"
         f"{_list('Not there any more', (gone_since(it, variant) for it in absent[:LISTED]))}"
         f"{_list('Fewer pods came than before', map(fewer_pods, fewer[:LISTED]))}"
-        f"{_list('Quotas that refuse', quotas(variant))}"
+        f"{_list('Quotas that refuse', [*quotas(variant), *refused(variant, fewer, by_quota=True)])}"
+        f"{_list('What else is refused', refused(variant, fewer, by_quota=False))}"
     )
 
 
@@ -172,6 +174,17 @@ def _figure(title: str, **settings: Any) -> Any:
     )
 
 
+def _over_time(title: str) -> Any:
+    """With days that fit below the hours."""
+    from bokeh.models import DatetimeTickFormatter
+
+    plot = _figure(title, x_axis_type="datetime")
+    day = "%d %b"
+    context = DatetimeTickFormatter(minutes=day, hourmin=day, hours=day, days=day, hide_repeats=True)
+    plot.xaxis.formatter.context = context
+    return plot
+
+
 def _with_legend(plot: Any) -> Any:
     """Above the plot, where it hides nothing."""
     legend = plot.legend[0]
@@ -182,7 +195,7 @@ def _with_legend(plot: Any) -> Any:
 
 
 def _used(outcomes: Sequence[Outcome], resource: str) -> Any:
-    plot = _figure(f"{resource} requested", x_axis_type="datetime")
+    plot = _over_time(f"{resource} requested")
     for outcome, colour in zip(outcomes, _COLOURS, strict=False):
         parts = (outcome.summary["utilisation"].get(resource) or {}).get("overTime") or []
         _step(plot, outcome, parts, color=colour, line_width=2, legend_label=outcome.name)
@@ -191,7 +204,7 @@ def _used(outcomes: Sequence[Outcome], resource: str) -> Any:
 
 def _shares(outcome: Outcome) -> Any:
     """Of the namespaces with the largest shares: what they used, and (dashed) what they deserved."""
-    plot = _figure(f"share of the cluster used, and deserved (dashed): {outcome.name}", x_axis_type="datetime")
+    plot = _over_time(f"share of the cluster used, and deserved (dashed): {outcome.name}")
     largest = sorted(outcome.fairness, key=lambda found: (-max(found.deserved, found.used), found.namespace))
     for found, colour in zip(largest[:_MOST_NAMESPACES], _COLOURS, strict=False):
         _step(plot, outcome, found.used_over_time, color=colour, line_width=2, legend_label=found.namespace)
@@ -211,7 +224,7 @@ def _from_zero(plot: Any) -> Any:
     """Parts of the whole."""
     from bokeh.models import NumeralTickFormatter
 
-    plot.yaxis.formatter = NumeralTickFormatter(format="0%")
+    plot.yaxis.formatter = NumeralTickFormatter(format="0.[0]%")
     plot.y_range.start = 0
     return _with_legend(plot) if plot.renderers else None
 
@@ -234,7 +247,7 @@ def _waits(outcomes: Sequence[Outcome]) -> Any:
 
 def _disruptions(outcomes: Sequence[Outcome]) -> Any:
     """How many there were by then."""
-    plot = _figure("disruptions so far", x_axis_type="datetime")
+    plot = _over_time("disruptions so far")
     for outcome, colour in zip(outcomes, _COLOURS, strict=False):
         moments = Counter(round(d.at, 3) for pod in outcome.pods for d in pod.disruptions)
         if not moments:

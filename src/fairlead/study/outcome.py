@@ -14,6 +14,7 @@ from fairlead.api.objects import Obj
 from fairlead.api.quantity import Quantity, parse
 from fairlead.sim.attribution import Attribution
 from fairlead.sim.histories import PREEMPTED, PodHistory
+from fairlead.sim.pod_workloads import SINGLE_JOBS
 from fairlead.study.changes.changed_cluster import HeldUp
 
 #: What the scheduler says of a preemption; by whom is known by name then.
@@ -99,6 +100,8 @@ class StepDone(msgspec.Struct):
     text: str
     #: Whether all of it was done when the run ended, as far as it ever is.
     has_ended: bool = True
+    #: The one node that it is about.
+    node: str = ""
 
 
 class Outcome(msgspec.Struct):
@@ -225,7 +228,8 @@ def gone(pods: Iterable[PodHistory]) -> list[GoneWorkload]:
     there: set[tuple[str, str]] = set()
     ends: dict[tuple[str, str], list[float]] = {}
     for pod in pods:
-        key = (pod.namespace, pod.workload or f"Pod/{pod.pod.partition('/')[2]}")
+        workload = pod.owner if pod.workload == SINGLE_JOBS else pod.workload  # one of them may be deleted
+        key = (pod.namespace, workload or f"Pod/{pod.pod.partition('/')[2]}")
         if pod.ended is None:
             there.add(key)
         elif pod.deleted and not pod.disruptions:

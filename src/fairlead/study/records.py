@@ -21,7 +21,7 @@ from fairlead.runtime.user_folders import state_folder
 from fairlead.runtime.whole_files import written_whole
 from fairlead.study.outcome import Outcome
 
-_FORMAT: Final = 2
+_FORMAT: Final = 3
 _MOST_KEPT: Final = 50
 _SUFFIX: Final = ".json.gz"
 

@@ -198,11 +198,13 @@ def _judged(rule: Rule, before: Outcome, variant: Outcome) -> Verdict:
         known = figure(before, rule.scope)
         bounds.append((value <= known, f"not more than {shown(rule.figure, known)} as before"))
     asked = ", ".join(text for _, text in bounds)
-    of = (
-        " of " + ", ".join(filter(None, (rule.scope.namespace, rule.scope.priority))) if not rule.scope.is_whole else ""
-    )
-    text = f"{rule.figure}{of} is {shown(rule.figure, value)}, asked: {asked}"
+    text = f"{rule.figure}{_of(rule.scope)} is {shown(rule.figure, value)}, asked: {asked}"
     return Verdict(variant.name, all(is_met for is_met, _ in bounds), f"{rule.name}: {text}" if rule.name else text)
+
+
+def _of(scope: Scope) -> str:
+    parts = filter(None, (scope.namespace, scope.priority and f"priority {scope.priority}"))
+    return "" if scope.is_whole else f" of {', '.join(parts)}"
 
 
 def shown(figure: str, value: float) -> str:

@@ -119,7 +119,7 @@ class _Watching:
         return lambda: Stage(loop.time() - began, len(pods))
 
     def on_step(self, step: Step) -> Callable[[], None]:
-        done = StepDone(now(), step.action.text, has_ended=step.action.is_endless)
+        done = StepDone(now(), step.action.text, step.action.is_endless, step.action.named_node)
         self.steps.append(done)
         return partial(setattr, done, "has_ended", True)
 

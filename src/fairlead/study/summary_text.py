@@ -15,7 +15,7 @@ _LISTED: Final = 10
 
 def summary_text(summary: Obj) -> str:
     """The summary for people."""
-    nodes, pods = counted(summary["nodes"], "node"), counted(summary["created"], "pod")
+    nodes, pods = counted(summary["nodesInAll"], "node"), counted(summary["created"], "pod")
     if summary["seconds"]:
         what = f"Replayed {span(summary['seconds'])} of {nodes}, {pods}"
     else:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from itertools import groupby
 from typing import Final, NamedTuple
 
+from fairlead.sim.attribution import quota_of
 from fairlead.sim.durations import span
 from fairlead.sim.histories import PREEMPTED
 from fairlead.study.changes.changed_cluster import HeldUp
@@ -55,12 +56,19 @@ def comparison_text(run: Run, kept_as: str = "") -> str:
         hurt, fewer, absent = worse(before, variant), missing(before, variant), lost(before, variant)
         lines += [*_unfinished(variant, title), *_worse(hurt, title, variant, of_whom(fewer, absent))]
         lines += [*_lost(absent, title, variant), *_missing(fewer, title)]
-        lines += [*_quotas(variant, title, fewer), *_waits(before, variant, title)]
+        lines += [*_quotas(variant, title, fewer), *_others_refused(variant, title, fewer, before)]
+        lines += _waits(before, variant, title)
         lines += _shares(before, variant, title)
         if hurt:
             lines.append(f"Why {hurt[0].pod}?   fairlead why {hurt[0].pod} --in {kept_as or run.name}")
             lines.append("")
+    lines += _others_refused(before, " without a change, too", ())
     return "\n".join(lines).rstrip()
+
+
+def refusals_text(outcome: Outcome) -> str:
+    """What was not created of a run that is compared with nothing."""
+    return "\n".join([*_quotas(outcome, "", ()), *_others_refused(outcome, "", ())]).rstrip()
 
 
 def findings(before: Outcome, variant: Outcome) -> list[list[str]]:
@@ -73,13 +81,14 @@ def findings(before: Outcome, variant: Outcome) -> list[list[str]]:
         _lost(absent, "", variant),
         _missing(fewer, ""),
         _quotas(variant, "", fewer),
+        _others_refused(variant, "", fewer),
     )
     return [[title.rstrip(":"), *(line.strip() for line in lines if line)] for title, *lines in filter(None, sections)]
 
 
 def headline(run: Run) -> str:
     summary = run.before.summary
-    what = f"{counted(summary['nodes'], 'node')}, {counted(summary['created'], 'pod')}"
+    what = f"{counted(summary['nodesInAll'], 'node')}, {counted(summary['created'], 'pod')}"
     longest = max(outcome.ended - outcome.began for outcome in run.outcomes)
     return f"Replayed {span(longest)} of {what} (seed {run.seed}, digest {run.digest[:12]})"
 
@@ -257,18 +266,36 @@ def fewer_pods(it: Missing) -> str:
 
 
 def _quotas(variant: Outcome, title: str, fewer: Sequence[Missing]) -> list[str]:
-    lines = [f"  {quota}" for quota in quotas(variant)]
-    if lines:
-        lines.insert(0, f"Quotas that refuse{title} (what runs goes on, what is made anew is refused):")
-    told = {(it.namespace, it.workload) for it in fewer}
-    late = {}  # whose pods came later, or had not come before either
+    lines = [f"  {line}" for line in (*quotas(variant), *refused(variant, fewer, by_quota=True))]
+    head = f"Quotas that refuse{title} (what runs goes on, what is made anew is refused):"
+    return [head, *lines, ""] if lines else []
+
+
+def _others_refused(variant: Outcome, title: str, fewer: Sequence[Missing], before: Outcome | None = None) -> list[str]:
+    """Without what was so before: no change has brought it."""
+    known = {
+        (short.namespace, short.workload or short.owner)
+        for short in (before.shortfalls if before is not None else ())
+        if quota_of(short.message) is None
+    }
+    lines = [f"  {line}" for line in refused(variant, fewer, known, by_quota=False)]
+    return [f"What else is refused{title}:", *lines, ""] if lines else []
+
+
+def refused(
+    variant: Outcome, fewer: Sequence[Missing], known: Collection[tuple[str, str]] = (), *, by_quota: bool
+) -> list[str]:
+    """Whose pods could not be created, of those of whom none are missing: they came later, or had not come before."""
+    told = {(it.namespace, it.workload) for it in fewer} | set(known)
+    late = {}
     for short in variant.shortfalls:
         workload = short.workload or short.owner
-        if (short.namespace, workload) not in told:
+        if (short.namespace, workload) not in told and (quota_of(short.message) is not None) == by_quota:
             late[short.namespace, workload] = short.message
-    for (namespace, workload), message in list(late.items())[:LISTED]:
-        lines.append(f"  {namespace}/{workload} could not create pods: {message}")
-    return [*lines, ""] if lines else []
+    return [
+        f"{namespace}/{workload} could not create pods: {message}"
+        for (namespace, workload), message in list(late.items())[:LISTED]
+    ]
 
 
 def quotas(variant: Outcome) -> list[str]:

@@ -19,7 +19,7 @@ from fairlead.api.event_types import WARNING
 from fairlead.api.jobs import CronJob, CronJobStatus, Job
 from fairlead.api.objects import Obj
 from fairlead.api.references import reference
-from fairlead.api.verbs import DeleteOptions
+from fairlead.api.verbs import BACKGROUND
 from fairlead.api.workloads import template_of
 from fairlead.controllers.actions import Action, Actions, Create, Delete, Emit, Requeue, update_status
 from fairlead.controllers.base import Controller, Watch, World
@@ -187,7 +187,7 @@ def _clean_up(obj: CronJob, jobs: Sequence[Job]) -> Actions:
 
 def _delete(job: Job) -> Actions:
     try:
-        yield Delete(JOBS, job, DeleteOptions(propagation_policy="Background"))
+        yield Delete(JOBS, job, BACKGROUND)
     except ApiError as error:
         yield Emit("FailedDelete", f"Deleted job: {error}", WARNING)
         raise

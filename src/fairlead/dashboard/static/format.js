@@ -21,9 +21,10 @@ export function count(number, noun) {
   return `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
 }
 
-/** The time of day, with the day where it is not today's. */
-export function moment(seconds) {
+/** The time of day, with the day where it is not today's. That of a run is UTC, as in all that is told of it. */
+export function moment(seconds, isLive) {
   const at = new Date(seconds * 1000);
+  if (!isLive) return at.toLocaleString("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", timeZone: "UTC" });
   const isToday = at.toDateString() === new Date().toDateString();
   return at.toLocaleString("en-GB", isToday ? { timeStyle: "medium" } : { dateStyle: "medium", timeStyle: "short" });
 }

@@ -94,6 +94,7 @@ function PodList({ pods, act, withNote }) {
 function Waiting({ cluster, filter, act }) {
   if (!cluster.totals.waiting) return null;
   const pods = [...cluster.pods.values()].filter((pod) => waits(pod) && filter.pod(pod));
+  if (!pods.length) return null;
   pods.sort((a, b) => (b.priority ?? 0) - (a.priority ?? 0) || (a.key < b.key ? -1 : 1));
   return html`<h2>Waiting for a node</h2><${PodList} pods=${pods} act=${act} withNote />`;
 }
@@ -102,8 +103,8 @@ function Waiting({ cluster, filter, act }) {
 function Done({ marks, act }) {
   if (!marks?.length) return null;
   return html`<h2>What was done</h2>
-    <ul class="pods">${marks.slice(0, LISTED).map(([at, text]) => html`<li key=${`${at} ${text}`}>
-      <button type="button" class="link" onClick=${() => act.look(at)}>${moment(at)}</button> ${text}</li>`)}</ul>`;
+    <ul class="pods steps">${marks.slice(0, LISTED).map(([at, text]) => html`<li key=${`${at} ${text}`}>
+      <button type="button" class="link" onClick=${() => act.look(at)}>${moment(at, false)}</button><span>${text}</span></li>`)}</ul>`;
 }
 
 /** What a run has to tell beside its pods: what is gone, what never came, what a quota refused. */
@@ -185,8 +186,8 @@ function Why({ headline, notes = [], preemption, groups = [], scored = [], story
       <div class="soft">${group.nodes.slice(0, 5).join(", ")}${group.count > 5 ? ", …" : ""}</div>
     </div>`)}
     ${scored.length > 0 && html`<p>The best of the nodes that would do, if it were placed now:</p>
-      <table><tbody>${scored.slice(0, 5).map((node) => html`<tr key=${node.node}><th scope="row">${node.node}</th><td>${node.total}</td>
-        <td class="soft wide">${Object.entries(node.scores).sort((a, b) => b[1] - a[1]).map(([plugin, score]) => `${plugin} ${score}`).join(" + ")}</td></tr>`)}</tbody></table>`}`;
+      <ul class="pods">${scored.slice(0, 5).map((node) => html`<li key=${node.node}>${node.node} <b>${node.total}</b>
+        <div class="soft">${Object.entries(node.scores).sort((a, b) => b[1] - a[1]).map(([plugin, score]) => `${plugin} ${score}`).join(" + ")}</div></li>`)}</ul>`}`;
 }
 
 export function Help({ onClose }) {

@@ -36,7 +36,7 @@ export function Timeline({ began, ended, at, isLive, figures, marks, onLook }) {
   if (!(ended > began)) return html`<p class="soft">The timeline begins now.</p>`;
   const chosen = at ?? ended;
   const x = (time) => ((time - began) / (ended - began)) * WIDTH;
-  const said = isLive && at === null ? "now" : `${moment(chosen)} (${isLive ? `${span(ended - chosen)} ago` : `after ${span(chosen - began)}`})`;
+  const said = isLive && at === null ? "now" : isLive ? `${moment(chosen, true)} (${span(ended - chosen)} ago)` : `${moment(chosen, false)} UTC (after ${span(chosen - began)})`;
   return html`
     <div class="legend">
       ${LINES.filter((name) => figures.lines[name]?.some((value) => !Number.isNaN(value))).map(

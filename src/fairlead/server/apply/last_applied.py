@@ -18,8 +18,10 @@ from fairlead.api.objects import Obj
 from fairlead.golang.json import MalformedJson, parse
 from fairlead.server.apply.conflicts import ApplyConflict
 from fairlead.server.apply.elements import html_safe
+from fairlead.server.apply.entries import APPLY, identity, new_entry
 from fairlead.server.apply.fieldsets import LEAF, Fields, difference
 from fairlead.server.apply.forms import VersionForm
+from fairlead.server.apply.managers import STRIPPED
 from fairlead.server.apply.shapes import SchemaMismatch
 from fairlead.server.apply.typed import compare, field_set
 from fairlead.server.apply.validate import problems_of
@@ -41,17 +43,38 @@ def unresolved(conflict: ApplyConflict, live: Obj, form: VersionForm) -> ApplyCo
 
 def _still_applied(live: Obj, form: VersionForm) -> Fields:
     """The fields that client-side apply wrote and nobody has changed since."""
+    last = _last(live, form)
+    if last is None:
+        return LEAF
+    fields = field_set(last, form.atom)
     try:
-        last = parse((_annotations(live).get(_ANNOTATION) or "null").encode())
-        if not isinstance(last, dict) or last.get("apiVersion") != form.api_version or problems_of(last, form.atom):
-            return LEAF
         changes = compare(last, live, form.atom)
-        fields = field_set(last, form.atom)
-    except (MalformedJson, SchemaMismatch):
+    except SchemaMismatch:
         return LEAF
     for changed in (changes.modified, changes.added, changes.removed):
         fields = difference(fields, changed)
     return fields
+
+
+def _last(live: Obj, form: VersionForm) -> Obj | None:
+    """What client-side apply wrote last; None if that is not known, or makes no sense in this version."""
+    try:
+        last = parse((_annotations(live).get(_ANNOTATION) or "null").encode())
+        is_sound = isinstance(last, dict) and last.get("apiVersion") == form.api_version
+        return last if is_sound and not problems_of(last, form.atom) else None
+    except (MalformedJson, SchemaMismatch):
+        return None
+
+
+def as_applied_by(manager: str, live: Obj, form: VersionForm) -> Obj | None:
+    """The entry among the owners of the fields with which `manager` takes the place of client-side apply: what its next
+    configuration leaves out goes. None where nobody applied the object so.
+    """
+    last = _last(live, form)
+    if last is None:
+        return None
+    fields = difference(field_set(last, form.atom), STRIPPED)
+    return new_entry(identity(manager, APPLY, form.api_version, ""), form.api_version, fields, None)
 
 
 def keep_annotation(merged: Obj, config: Obj) -> Obj:

@@ -36,7 +36,7 @@ from fairlead.server.apply.resets import Reset
 from fairlead.server.apply.typed import Changes, compare, field_set
 
 #: Fields that nobody owns: they identify the object, or are the server's.
-_STRIPPED: Final = of_paths(
+STRIPPED: Final = of_paths(
     ("f:apiVersion",),
     ("f:kind",),
     ("f:metadata",),
@@ -90,7 +90,7 @@ def updated(old: Obj | None, new: Obj, managed: Managed, writer: FieldManager) -
 def _changed(changes: _Comparisons, writer: FieldManager) -> Fields:
     """The ownable fields that a write changed."""
     own = changes.of(writer.form.api_version) or Changes()
-    return difference(writer.counted(union(own.modified, own.added)), _STRIPPED)
+    return difference(writer.counted(union(own.modified, own.added)), STRIPPED)
 
 
 def _born(new: Obj, writer: FieldManager) -> Fields:
@@ -132,7 +132,7 @@ def applied(
     managed = _taken(managed, _Comparisons(live, merged, writer.form, writer), me, is_forced=force)
     has_changed = encode(live) != encode(merged)
     own_entry = managed.pop(me, None)
-    if own_entry is not None and (fields := difference(fields_of(own_entry), _STRIPPED)):
+    if own_entry is not None and (fields := difference(fields_of(own_entry), STRIPPED)):
         managed[me] = new_entry(me, version, fields, writer.now if has_changed else time)
     return merged if has_changed else live, managed
 
@@ -141,7 +141,7 @@ def _before_first_apply(live: Obj, writer: FieldManager) -> Managed:
     """Fields that exist before the first apply get an owner, so that overwriting them is a conflict."""
     first = FieldManager(_BEFORE_FIRST_APPLY, writer.form, writer.forms, writer.now, writer.subresource, writer.reset)
     changes = compare(writer.form.zero(), live, writer.form.atom)
-    fields = difference(first.counted(union(changes.modified, changes.added)), _STRIPPED)
+    fields = difference(first.counted(union(changes.modified, changes.added)), STRIPPED)
     owner = first.identity(UPDATE)
     return {owner: new_entry(owner, writer.form.api_version, fields, writer.now)} if fields else {}
 

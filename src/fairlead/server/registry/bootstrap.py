@@ -36,7 +36,7 @@ async def bootstrap(registry: Registry) -> None:
             registry, PRIORITY_CLASSES, {"metadata": {"name": name}, "value": value, "description": description}
         )
 
-    await restore(registry, [_kubernetes_service()])
+    await restore(registry, [], own=[_kubernetes_service()])  # as it is: no policy of a user may refuse it
 
 
 def _kubernetes_service() -> Obj:

@@ -2,9 +2,10 @@
 
 What a dump holds was admitted once, by another server; judging it again would lose what no longer passes. Names, owners
 and statuses are kept, so that what follows starts from the state that the dump shows. The rules of a kind hold all the
-same, for everything else in this process relies on them: every object is checked before the first is stored.
+same, for everything else in this process relies on them: every object is checked before the first is stored. What no
+server has had yet is created, and so admitted, after that (`restore_new.py`).
 
-    read: find the kind ▸ normalise ▸ default ▸ validate     definitions ▸ namespaces ▸ the rest     ▸ store
+    read: find the kind ▸ normalise ▸ default ▸ validate     definitions ▸ namespaces ▸ the rest     ▸ store ▸ create
 """
 
 from __future__ import annotations
@@ -18,11 +19,15 @@ import msgspec
 from fairlead.api.builtin import (
     CUSTOM_RESOURCE_DEFINITIONS,
     NAMESPACES,
+    NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
+    PODS,
     SERVICE_ACCOUNTS,
+    SERVICES,
 )
 from fairlead.api.claims import BIND_COMPLETED
+from fairlead.api.encoded import copied
 from fairlead.api.errors import ApiError
 from fairlead.api.fields import Errors
 from fairlead.api.names import path_segment_name
@@ -32,11 +37,13 @@ from fairlead.api.volumes import storage_class_of
 from fairlead.kinds.meta import validate_meta
 from fairlead.runtime import rng
 from fairlead.runtime.clock import timestamp
+from fairlead.server.admission.service_account import DEFAULT_ACCOUNT
 from fairlead.server.codec.versions import ServedVersion
 from fairlead.server.crds import naming
 from fairlead.server.crds.custom import custom_kind
 from fairlead.server.registry.registry import Registry
 from fairlead.server.registry.restore_classes import ClassesOfPods
+from fairlead.server.registry.restore_new import GeneratedNames, NewObject, is_new
 from fairlead.server.storage.cache import Cache
 from fairlead.server.storage.catalogue import Catalogue, Served
 
@@ -51,6 +58,8 @@ _WITH_PODS = {
         ("Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet", "Job"), _TEMPLATE
     ),
 }
+#: Kinds that are there before anything is admitted, as new ones too: others are of them, in them or on them.
+_BEFORE_ADMISSION = frozenset({CUSTOM_RESOURCE_DEFINITIONS.qualified, NAMESPACES.qualified, NODES.qualified})
 #: How many problems of an object a message lists.
 _MAX_PROBLEMS = 3
 #: How the message of a rule ends that holds for new objects alone: a debugged pod has ephemeral containers.
@@ -86,7 +95,7 @@ def check(catalogue: Catalogue, obj: Obj) -> None:
 async def restore(registry: Registry, objects: Sequence[Obj], own: Iterable[Obj] = ()) -> Restored:
     """Store the objects that do not exist yet, except those of unknown kinds; our `own` come first and are not counted.
 
-    Raises Unrestorable for what cannot be stored, and then has stored nothing.
+    Raises Unrestorable for what cannot be stored, and then leaves nothing of it behind.
     """
     present = {uid for obj in objects if (uid := _uid(obj))}
     if present:
@@ -94,10 +103,11 @@ async def restore(registry: Registry, objects: Sequence[Obj], own: Iterable[Obj]
     plan = _Plan(registry, present)
     for obj in own:
         plan.read(obj)
-    plan.restored = Restored()
+    plan.restored, names = Restored(), GeneratedNames()
     for obj in sorted(objects, key=lambda obj: _FIRST.get(str(obj.get("kind")), len(_FIRST))):
         try:
-            plan.read(obj)
+            names.name(obj)
+            plan.read(obj, may_be_new=True)
         except _UnknownKind:
             plan.restored.skipped[f"{obj['kind']} ({obj['apiVersion']})"] += 1
         except Unrestorable as error:
@@ -106,8 +116,7 @@ async def restore(registry: Registry, objects: Sequence[Obj], own: Iterable[Obj]
     plan.add_accounts()
     plan.add_classes()
     plan.add_volumes()
-    for key, value in plan.values.items():
-        await registry.store.put(key, value, 0)
+    await plan.carry_out()
     return plan.restored
 
 
@@ -125,12 +134,13 @@ class _Plan(msgspec.Struct):
     classes: ClassesOfPods = msgspec.field(default_factory=ClassesOfPods)
     bound_claims: list[Obj] = msgspec.field(default_factory=list)
     owners: dict[str, str] = msgspec.field(default_factory=dict)  # by uid: what has it
+    new: dict[str, NewObject] = msgspec.field(default_factory=dict)  # by key: what is created after the rest is stored
 
-    def read(self, obj: Obj) -> None:
+    def read(self, obj: Obj, *, may_be_new: bool = False) -> None:
         """Take an object in, unless it is there already. Raises Unrestorable if it cannot be."""
         served, kind = _kind_of(obj, self.registry.catalogue, self.dumped)
-        is_new = not _uid(obj) and not obj.get("status")
-        namespace, name = _identity(kind, obj)
+        new = is_new(obj)
+        namespace, name = _identity(kind, obj, is_strict=new and may_be_new)
         if self._is_there(served, namespace, name):
             return
         _drop_missing_owners(obj, self.present)
@@ -138,9 +148,12 @@ class _Plan(msgspec.Struct):
             self.classes.note(spec)
             if account := spec.get("serviceAccountName"):
                 self.accounts.add((namespace, account))
-        stored = kind.to_stored(obj) if kind.to_stored else obj
-        self._plan(served, stored, is_new=is_new)
         self.restored.stored[obj["kind"]] += 1
+        if new and may_be_new and _is_admitted(served):
+            self._create(served, kind, namespace, obj)
+            return
+        stored = kind.to_stored(obj) if kind.to_stored else obj
+        self._plan(served, stored, is_new=new)
         if served.resource.qualified == PERSISTENT_VOLUME_CLAIMS.qualified and _is_bound(stored):
             self.bound_claims.append(stored)
 
@@ -159,23 +172,49 @@ class _Plan(msgspec.Struct):
         for claim in self.bound_claims:
             self._add(PERSISTENT_VOLUMES, _volume_of(claim), is_new=False)
 
+    async def carry_out(self) -> None:
+        """Store what was read, then create what is new."""
+        keys = list(self.values)
+        for key, value in self.values.items():
+            await self.registry.store.put(key, value, 0)
+        try:
+            with self.registry.webhooks.silent():
+                for key, new in sorted(self.new.items(), key=lambda entry: entry[1].turn):
+                    await new.create(self.registry)
+                    keys.append(key)
+        except ApiError as error:
+            await self._take_back(keys)
+            refused = Unrestorable(f"{_description(new.obj)} cannot be stored: {error.message}")
+            refused.about = new.obj
+            raise refused from None
+
+    async def _take_back(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            if (record := (await self.registry.store.head(key)).record) is not None:
+                await self.registry.store.delete(key, record.revision)
+
+    def _create(self, served: Served, kind: ServedVersion, namespace: str, obj: Obj) -> None:
+        """Create an object when the rest is stored."""
+        self.new[served.key(namespace, metadata(obj)["name"])] = NewObject(kind.resource, namespace, copied(obj))
+        if served.resource.qualified == PODS.qualified:  # whose account a controller would have made before
+            self.accounts.add((namespace, obj["spec"].get("serviceAccountName") or DEFAULT_ACCOUNT))
+        if (
+            served.resource.qualified != SERVICES.qualified
+        ):  # whose rules want addresses, which it gets when it is created
+            _complete(served, kind.to_stored(obj) if kind.to_stored else obj, is_new=True)
+        if namespace:
+            self._add_empty(NAMESPACES, namespace)
+
     def _is_there(self, served: Served, namespace: str, name: str) -> bool:
-        is_planned = served.key(namespace, name) in self.values
+        key = served.key(namespace, name)
+        is_planned = key in self.values or key in self.new
         return is_planned or self.registry.find(served.resource.qualified, name, namespace) is not None
 
     def _plan(self, served: Served, obj: Obj, *, is_new: bool) -> None:
         """Plan to store an object, with the fields that every stored object has; `is_new`: no server has had it yet."""
-        meta, is_definition = metadata(obj), served.resource.qualified == CUSTOM_RESOURCE_DEFINITIONS.qualified
-        meta["uid"] = meta.get("uid") or rng.uid()
-        meta["creationTimestamp"] = meta.get("creationTimestamp") or timestamp()
-        if served.strategy.has_generation:
-            meta.setdefault("generation", 1)
-        served.strategy.default(obj)
-        if is_new or (is_definition and not (obj["status"].get("acceptedNames") or {}).get("plural")):
-            served.strategy.prepare_create(obj)
-        _check(served, obj)
-        served.strategy.finish_create(obj)
-        if is_definition:
+        meta = metadata(obj)
+        _complete(served, obj, is_new=is_new)
+        if _is_definition(served):
             self._define(obj)
         namespace = meta.get("namespace", "")
         if namespace:
@@ -269,12 +308,17 @@ def _drop_missing_owners(obj: Obj, present: set[str]) -> None:
         meta["ownerReferences"] = [owner for owner in owners if owner.get("uid") in present]
 
 
-def _identity(kind: ServedVersion, obj: Obj) -> tuple[str, str]:
-    """Normalise the object; its namespace and name. Raises Unrestorable if they make no valid key."""
+def _identity(kind: ServedVersion, obj: Obj, *, is_strict: bool = False) -> tuple[str, str]:
+    """Normalise the object; its namespace and name. Raises Unrestorable if they make no valid key.
+
+    `is_strict`: as for kubectl, a field that its kind does not know is a mistake. In a dump it is of a newer version.
+    """
     try:
-        kind.normalise(obj)
+        unknown = kind.normalise(obj)
     except ApiError as error:
         raise Unrestorable(f"{_description(obj)}: {error.message}") from None
+    if unknown and is_strict:
+        raise Unrestorable(f"{_description(obj)}: {', '.join(unknown)}")
     meta = metadata(obj)
     name, namespace = meta.get("name", ""), ""
     if kind.resource.namespaced:
@@ -287,6 +331,29 @@ def _identity(kind: ServedVersion, obj: Obj) -> tuple[str, str]:
     if not name:
         raise Unrestorable(f"a {obj['kind']} has no name")
     return namespace, name
+
+
+def _complete(served: Served, obj: Obj, *, is_new: bool) -> None:
+    """Give it the fields that every stored object has; `is_new`: no server has had it yet. Raises Unrestorable."""
+    meta = metadata(obj)
+    meta["uid"] = meta.get("uid") or rng.uid()
+    meta["creationTimestamp"] = meta.get("creationTimestamp") or timestamp()
+    if served.strategy.has_generation:
+        meta.setdefault("generation", 1)
+    served.strategy.default(obj)
+    if is_new or (_is_definition(served) and not (obj["status"].get("acceptedNames") or {}).get("plural")):
+        served.strategy.prepare_create(obj)
+    _check(served, obj)
+    served.strategy.finish_create(obj)
+
+
+def _is_definition(served: Served) -> bool:
+    return served.resource.qualified == CUSTOM_RESOURCE_DEFINITIONS.qualified
+
+
+def _is_admitted(served: Served) -> bool:
+    """Whether new ones of the kind are created as by a client. Custom kinds are served only when the server runs."""
+    return served.crd is None and served.resource.qualified not in _BEFORE_ADMISSION
 
 
 def _check(served: Served, obj: Obj) -> None:

@@ -31,6 +31,11 @@ class Action(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="ca
         """What it does, for people."""
         raise NotImplementedError
 
+    @property
+    def named_node(self) -> str:
+        """The one node that it is about; none where it is about all with certain labels, or about something else."""
+        return ""
+
     async def run(self, cluster: ChangedCluster) -> None:
         """Do it. Raises NothingThere for what the cluster does not have or refuses."""
         raise NotImplementedError

@@ -16,8 +16,10 @@ from fairlead.api.patches.bodies import PatchDoesNotApply, PatchFailed
 from fairlead.api.pods import Pod
 from fairlead.api.resources import Resource
 from fairlead.api.selector_text import parse as parse_selector
-from fairlead.api.verbs import PatchType, WriteOptions
+from fairlead.api.verbs import BACKGROUND, PatchType, WriteOptions
 from fairlead.client.informer import Informers
+from fairlead.server.apply.field_managers import form_of
+from fairlead.server.apply.last_applied import as_applied_by
 from fairlead.server.registry.registry import UserApi
 
 #: As kubectl, which has misspelt fields refused.
@@ -114,11 +116,29 @@ class ChangedCluster:
             if not name:
                 await self.api.create(kind, manifest, namespace, options=_STRICT)
             else:
+                await self._take_over(kind, name, namespace)
                 await self.api.patch(kind, name, namespace, manifest, PatchType.APPLY, options=_MANAGER)
         except ApiError as error:
             raise NothingThere(
                 f"{_noun(kind, name or '(without a name)', namespace)} is refused: {_why(error)}"
             ) from None
+
+    async def _take_over(self, kind: Resource, name: str, namespace: str) -> None:
+        """What kubectl applied before the dump counts as applied by us: what the manifest has no more goes."""
+        try:
+            live = (await self.api.get(kind, name, namespace)).obj()
+        except NotFound:
+            return
+        served, _ = self.api.registry.catalogue.of(kind)
+        entry = as_applied_by(_MANAGER.field_manager, live, form_of(served, kind))
+        if entry is None or metadata(live).get("managedFields"):
+            return
+
+        def owned(stored: Obj) -> Obj:
+            metadata(stored)["managedFields"] = [entry]
+            return stored
+
+        await self.api.registry.guaranteed_update(kind.qualified, name, namespace, owned)
 
     async def patch(
         self, kind: Resource, name: str, namespace: str, patch: object, type_: PatchType, *, subresource: str = ""
@@ -133,8 +153,9 @@ class ChangedCluster:
             raise NothingThere(f"the change of {_noun(kind, name, namespace)} is refused: {_why(error)}") from None
 
     async def delete(self, kind: Resource, name: str, namespace: str) -> None:
+        """As `kubectl delete`: what it has made goes, too."""
         try:
-            await self.api.delete(kind, name, namespace if kind.namespaced else "")
+            await self.api.delete(kind, name, namespace if kind.namespaced else "", BACKGROUND)
         except NotFound:
             raise NothingThere(f"there is no {_noun(kind, name, namespace)}") from None
         except ApiError as error:

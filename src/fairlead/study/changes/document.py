@@ -167,8 +167,23 @@ class _Reader:
 def _action(word: str, value: Any, error: Any) -> Action:
     kind = ACTIONS[word]
     if kind.short and not isinstance(value, dict):
-        value = {kind.short: value if not isinstance(value, int | float) else str(value)}
+        value = {kind.short: value}
     try:
-        return msgspec.convert(value, kind)
+        return msgspec.convert(_with_texts(value, kind), kind)
     except (msgspec.ValidationError, ValueError) as problem:
         raise error(f"{word}: {problem}") from None
+
+
+def _with_texts(value: Any, kind: type[Action]) -> Any:
+    """`cpu: 4` is an amount as much as `cpu: "4"`, as in a manifest; likewise of durations and extended resources."""
+    if not isinstance(value, dict):
+        return value
+    texts = {field.encode_name for field in msgspec.structs.fields(kind) if field.type is str}
+    found = {name: _text(given) if name in texts else given for name, given in value.items()}
+    if isinstance(amounts := found.get("resources"), dict):
+        found["resources"] = {name: _text(amount) for name, amount in amounts.items()}
+    return found
+
+
+def _text(value: Any) -> Any:
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value

@@ -11,6 +11,7 @@ from fairlead.sim.nodes import NodeShape, node_manifest
 from fairlead.study.changes import nodes
 from fairlead.study.changes.actions import Action
 from fairlead.study.changes.changed_cluster import ChangedCluster, NothingThere
+from fairlead.wording import counted
 
 
 class OfNodes(Action):
@@ -25,6 +26,10 @@ class OfNodes(Action):
     @property
     def text(self) -> str:
         return f"{self.verb} {self.node or self.selector}"
+
+    @property
+    def named_node(self) -> str:
+        return self.node
 
     def __post_init__(self) -> None:
         if bool(self.node) == bool(self.selector):
@@ -62,6 +67,11 @@ class Drain(OfNodes):
     verb: ClassVar[str] = "drain"
     is_long: ClassVar[bool] = True
     timeout: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.timeout:
+            seconds_of(self.timeout)
 
     async def run_on(self, name: str, cluster: ChangedCluster) -> None:
         await nodes.drain(name, cluster, seconds_of(self.timeout) if self.timeout else math.inf)
@@ -107,7 +117,9 @@ class AddNodes(Action):
 
     @property
     def text(self) -> str:
-        return f"add {self.count} nodes" + (f" like {self.like}" if self.like else f" of {self.cpu} cpu, {self.memory}")
+        return f"add {counted(self.count, 'node')}" + (
+            f" like {self.like}" if self.like else f" of {self.cpu} cpu, {self.memory}"
+        )
 
     def __post_init__(self) -> None:
         if self.count < 1 or self.count > 100_000:
