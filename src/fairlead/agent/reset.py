@@ -27,6 +27,7 @@ from fairlead.agent.runtimes.oci.records import container_records, sandbox_recor
 from fairlead.agent.runtimes.oci.runtime import OWN_MOUNT
 from fairlead.agent.runtimes.process import user_namespace
 from fairlead.agent.runtimes.process.ending import end_containers
+from fairlead.agent.shutdown import setting as shutdown_setting
 from fairlead.agent.trees import remove_tree
 from fairlead.node.cpus.state import STATE_FILE as CPU_STATE
 from fairlead.node.numa_memory.state import STATE_FILE as MEMORY_STATE
@@ -66,6 +67,7 @@ def reset(root: Path) -> Removed:
             _remove_cgroup(cgroups, path)
         take_back(cgroups, ROOT, root)
         run(reset_network(NetworkSettings(node_name="", root=root / FOLDER)))
+        shutdown_setting.remove()
         _remove_files(root)
     return found
 

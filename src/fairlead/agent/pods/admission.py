@@ -39,12 +39,15 @@ def admission_of(
     has_selinux: bool = False,
     no_devices: str = "",
     devices: Mapping[str, int] = _NONE,
+    closed: Refusal | None = None,
 ) -> NodeAdmission:
     """`unplaced`: why it cannot have what it is to have to itself of CPUs and memory. `no_devices`: why it has none of
-    plugins; else `devices` are those that pods of the node have, it included.
+    plugins; else `devices` are those that pods of the node have, it included. `closed`: why no pod at all is taken.
     """
     if is_admitted(manifest):
         return NodeAdmission()
+    if closed is not None:
+        return NodeAdmission(closed)
     if (unsupported := refusal(manifest, has_root=has_root)) is not None:
         return NodeAdmission(unsupported)
     if (unlabelled := selinux_refusal(manifest, is_enabled=has_selinux)) is not None:

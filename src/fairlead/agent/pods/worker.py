@@ -29,6 +29,7 @@ from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
 from fairlead.api.pods import Pod
 from fairlead.client.worker import work_off
+from fairlead.node.admission import Refusal
 from fairlead.node.container_sync import Note
 from fairlead.node.grace_periods import grace_period, stop_timeout
 from fairlead.node.pod_lifecycle import PodKill, PodRun
@@ -49,7 +50,7 @@ log = logging.getLogger(__name__)
 
 
 class PodWorker:
-    """`node` is this node as it is now; `changed` is called when pods came or went."""
+    """`node` is this node as it is now; `changed` is called when pods came or went; `closed` says why none is taken."""
 
     def __init__(
         self,
@@ -58,8 +59,9 @@ class PodWorker:
         node: Callable[[], Node | None],
         pressures: Callable[[], Sequence[str]],
         changed: Callable[[], None],
+        closed: Callable[[], Refusal | None] = lambda: None,
     ) -> None:
-        self._place, self._pods = place, pods
+        self._place, self._pods, self._closed = place, pods, closed
         self._node, self._pressures, self._changed = node, pressures, changed
         self._queue: WorkQueue[str] = WorkQueue()
         self._runs: dict[str, PodRun] = {}  # by uid, as the next
@@ -272,6 +274,7 @@ class PodWorker:
             has_selinux=self._place.has_selinux,
             no_devices=problem,
             devices=devices,
+            closed=self._closed(),
         )
         if admission.refusal is not None or admission.preempted:
             self._place.topology.release(uid)
