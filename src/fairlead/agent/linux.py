@@ -73,12 +73,23 @@ def mount_points(below: Path) -> list[Path]:
     prefix = folder.rstrip("/") + "/"
     lines = os.fsdecode(Path("/proc/self/mountinfo").read_bytes()).rstrip("\n").split("\n")
     for line in lines:  # thousands, where there are many pods
-        point = line.split(" ", 5)[4]
-        if "\\" in point:
-            point = _ESCAPED.sub(lambda octal: chr(int(octal[1], 8)), point)
+        point = _unescaped(line.split(" ", 5)[4])
         if point == folder or point.startswith(prefix):
             found.append(Path(point))
     return found[::-1]
+
+
+def mount_of(path: Path) -> tuple[Path, bool]:
+    """Where that is mounted in which the path is, and whether what is mounted in it shows wherever it does."""
+    wanted, found = str(path.resolve()), (Path("/"), False)
+    for line in os.fsdecode(Path("/proc/self/mountinfo").read_bytes()).rstrip("\n").split("\n"):
+        fields = line.split(" ")
+        point = _unescaped(fields[4])
+        is_in = wanted == point or wanted.startswith(point.rstrip("/") + "/")
+        if is_in and len(point) >= len(str(found[0])):  # the last of several at one point lies over the others
+            optional = fields[6 : fields.index("-", 6)]
+            found = Path(point), any(each.startswith("shared:") for each in optional)
+    return found
 
 
 def unmount_below(folder: Path) -> None:
@@ -238,6 +249,10 @@ def in_own_thread(work: Callable[[], None]) -> None:
     thread.join()
     if failures:
         raise failures[0]
+
+
+def _unescaped(point: str) -> str:
+    return _ESCAPED.sub(lambda octal: chr(int(octal[1], 8)), point) if "\\" in point else point
 
 
 def _set_up(names: Container[str], hostname: str) -> None:

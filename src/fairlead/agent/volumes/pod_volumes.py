@@ -14,7 +14,7 @@ import msgspec
 
 from fairlead.agent import linux
 from fairlead.agent.pods.environment import fully_expanded
-from fairlead.agent.runtimes.base import Mount, RuntimeFailure
+from fairlead.agent.runtimes.base import SHARED, SLAVE, Mount, RuntimeFailure
 from fairlead.agent.trees import remove_tree
 from fairlead.agent.volumes.content import PodContent
 from fairlead.agent.volumes.host_paths import host_path
@@ -33,7 +33,7 @@ from fairlead.runtime.clock import micro_timestamp
 log = logging.getLogger(__name__)
 
 _TMPFS: Final = linux.MS_NOSUID | linux.MS_NODEV
-_PROPAGATION: Final = {"HostToContainer": "rslave", "Bidirectional": "rshared"}
+_PROPAGATION: Final = {"HostToContainer": SLAVE, "Bidirectional": SHARED}
 
 
 class PodVolumes(msgspec.Struct):
