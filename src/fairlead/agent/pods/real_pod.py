@@ -37,7 +37,6 @@ from fairlead.agent.runtimes.base import (
     State,
 )
 from fairlead.agent.volumes.content import PodContent
-from fairlead.agent.volumes.image_volumes import ImageVolumes
 from fairlead.agent.volumes.payload import Owner
 from fairlead.agent.volumes.pod_volumes import PodVolumes
 from fairlead.agent.volumes.problems import VolumeProblem
@@ -50,7 +49,7 @@ from fairlead.golang.durations import format_seconds
 from fairlead.golang.quoting import go_quote
 from fairlead.node.cgroups.pods import pod_values
 from fairlead.node.configuration.feature_gates import ENV_FILES
-from fairlead.node.container_runtime import Start
+from fairlead.node.container_runtime import Start, WantedImage
 from fairlead.node.container_sync import DEFAULT_GRACE_SECONDS, Note, field_path
 from fairlead.node.containers import container_id
 from fairlead.node.resize import Allocated, with_allocation
@@ -70,7 +69,7 @@ class RealPod:
         self.place, self.errands = place, Errands(wake)
         self.current: dict[str, str] = {}  # by name of the container: the id of its latest run
         self._had: set[tuple[str, str]] = set()  # images that it may have, by name and id, whatever becomes of secrets
-        self.pulled: set[str] = set()  # containers whose image was asked for anew, as their policy says
+        self.pulled: set[str] = set()  # keys of images that were asked for anew, as their policy says
         self.addresses: tuple[str, ...] = ()
         self.sandbox: Sandbox | None = None
         self.allocated: Allocated = {}  # what the node has given it, where another size is desired
@@ -183,8 +182,7 @@ class RealPod:
         return await self.place.device_plugins.allocate(self.manifest)
 
     async def set_up_volumes(self) -> str:
-        images = ImageVolumes(self.place.pulls, self._pull_secrets)
-        problem = await self._volumes.set_up(self._volumes_wanted, self._content(self.place.sources), images)
+        problem = await self._volumes.set_up(self._volumes_wanted, self._content(self.place.sources))
         if problem:
             self.errands.forget_after("volumes", AGAIN_SECONDS)
         return problem
@@ -199,19 +197,19 @@ class RealPod:
 
     # -- images
 
-    async def pull(self, container: Container, *, is_init: bool) -> str:
+    async def pull(self, wanted: WantedImage) -> str:
         """Why it cannot be had; empty once it is there."""
         try:
-            pulled = await self.place.pulls.pull(container.image, await self._pull_secrets())
+            pulled = await self.place.pulls.pull(wanted.reference, await self._pull_secrets())
         except PullFailure as failure:
             return str(failure)
-        self._had.add((container.image, pulled.image.id))
+        self._had.add((wanted.reference, pulled.image.id))
         took, waited = (format_seconds(int(each * 1000) / 1000) for each in (pulled.seconds, pulled.waited_seconds))
         message = (
-            f'Successfully pulled image "{container.image}" in {took} ({waited} including waiting). '
+            f'Successfully pulled image "{wanted.reference}" in {took} ({waited} including waiting). '
             f"Image size: {pulled.image.size_bytes} bytes."
         )
-        self.tell(Note(NORMAL, "Pulled", message, field_path(container, is_init=is_init)))
+        self.tell(Note(NORMAL, "Pulled", message, wanted.path))
         return ""
 
     # -- containers
@@ -368,6 +366,7 @@ class RealPod:
         place, meta = self.place, self.pod.metadata
         has_env_files, services = place.configured.gates.enabled(ENV_FILES), self._services()
         files = EnvFiles(self._volumes.path) if has_env_files else None
+        await self._volumes.mount_images(self._volumes_wanted, container, place.images)
         devices = await place.device_plugins.given(self.manifest, container)
         env = await environment(container, meta.namespace, place.sources, self._downward(), services, files)
         env = {**devices.env, **env}

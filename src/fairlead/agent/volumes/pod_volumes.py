@@ -13,12 +13,13 @@ from typing import Final
 import msgspec
 
 from fairlead.agent import linux
+from fairlead.agent.images_seam import Images
 from fairlead.agent.pods.environment import fully_expanded
 from fairlead.agent.runtimes.base import SHARED, SLAVE, Mount, RuntimeFailure
 from fairlead.agent.trees import remove_tree
 from fairlead.agent.volumes.content import PodContent
 from fairlead.agent.volumes.host_paths import host_path
-from fairlead.agent.volumes.image_volumes import ImageVolumes, files_of
+from fairlead.agent.volumes.image_volumes import files_of, mount_image
 from fairlead.agent.volumes.ownership import give_to_group
 from fairlead.agent.volumes.payload import Owner, PayloadFile, digest_of, write_payload
 from fairlead.agent.volumes.problems import ClaimProblem, VolumeProblem
@@ -49,17 +50,30 @@ class PodVolumes(msgspec.Struct):
     #: By name, the digest of what was written last.
     _written: dict[str, bytes] = msgspec.field(default_factory=dict)
 
-    async def set_up(self, volumes: Sequence[Obj], content: PodContent, images: ImageVolumes) -> str:
-        """Make them, each by itself; the problem of the first that cannot be, as its event tells it."""
+    async def set_up(self, volumes: Sequence[Obj], content: PodContent) -> str:
+        """Make them, each by itself; the problem of the first that cannot be, as its event tells it.
+
+        Images come later, and hold up those containers alone that have them as volumes.
+        """
         first = ""
         for volume in volumes:
             try:
-                await self._set_up(volume, content, images)
+                await self._set_up(volume, content)
             except ClaimProblem as problem:
                 first = first or str(problem)
             except (VolumeProblem, ApiError, OSError) as problem:
                 first = first or f'MountVolume.SetUp failed for volume "{volume["name"]}" : {problem}'
         return first
+
+    async def mount_images(self, volumes: Sequence[Obj], container: Obj, images: Images) -> None:
+        """Those that this container has as volumes, which are here by now. RuntimeFailure."""
+        names = {mount["name"] for mount in container.get("volumeMounts") or ()}
+        for volume in volumes:
+            if (source := volume.get("image")) is not None and volume["name"] in names:
+                folder = self._place_of(volume)
+                await mount_image(images, source["reference"], folder)
+                self._paths[volume["name"]] = files_of(folder)
+                self._of_images.add(volume["name"])
 
     async def refresh(self, volumes: Sequence[Obj], content: PodContent) -> None:
         """Bring those up to date whose content comes from the API, each by itself; all others are the pod's own."""
@@ -92,13 +106,10 @@ class PodVolumes(msgspec.Struct):
         linux.unmount_below(self.folder)
         remove_tree(self.folder, ignore_errors=True)
 
-    async def _set_up(self, volume: Obj, content: PodContent, images: ImageVolumes) -> None:
-        if (image := volume.get("image")) is not None:
-            folder = self._folder(volume)
-            await images.set_up(image, folder)
-            self._paths[volume["name"]] = files_of(folder)
-            self._of_images.add(volume["name"])
-        elif claim_name(content.pod.metadata.name, volume):
+    async def _set_up(self, volume: Obj, content: PodContent) -> None:
+        if "image" in volume:
+            return
+        if claim_name(content.pod.metadata.name, volume):
             await self._claim(volume, content)
         elif (files := await content.files(volume)) is None:
             await asyncio.to_thread(self._make, volume, content.owner)
