@@ -6,7 +6,7 @@ Sources: pkg/kubelet/cm/topologymanager (scope_container.go, scope_pod.go, scope
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -16,7 +16,7 @@ from fairlead.node.cpus.exclusive import containers_of, exclusive_cpus
 from fairlead.node.cpus.policy import SMT_ALIGNMENT, NotAligned, StaticPolicy
 from fairlead.node.cpus.state import CpuState
 from fairlead.node.cpus.taking import NotEnoughCpus
-from fairlead.node.numa_hints import Hint, HintPolicy, NumaNodes
+from fairlead.node.numa_hints import Hint, HintPolicy, Hints, NumaNodes
 from fairlead.node.numa_memory.policy import NoMemory, StaticMemory, memory_of
 from fairlead.node.numa_memory.state import Assigned
 
@@ -24,6 +24,29 @@ NOT_LOCAL: Final = "TopologyAffinityError"
 _NOT_LOCAL: Final = Refusal(NOT_LOCAL, "Resources cannot be allocated with Topology locality")
 _CPU: Final = "cpu"
 _MEMORY: Final = "memory"
+
+
+class DeviceHints(Protocol):
+    """Where one pod could have devices that plugins of the node have."""
+
+    def of_container(self, container: Obj) -> Hints: ...
+
+    def of_pod(self) -> Hints: ...
+
+    def take(self, container: Obj, nodes: frozenset[int] | None) -> None:
+        """The container gets its devices on these NUMA nodes; those that are asked about next come after it."""
+        ...
+
+
+class _NoDevices:
+    def of_container(self, container: Obj) -> Hints:
+        return {}
+
+    def of_pod(self) -> Hints:
+        return {}
+
+    def take(self, container: Obj, nodes: frozenset[int] | None) -> None:
+        pass
 
 
 class Policies(msgspec.Struct, frozen=True):
@@ -54,34 +77,39 @@ class Placement(msgspec.Struct, frozen=True):
     #: How many containers asked for what of their own: `cpu`, `memory`; and of what there was too little.
     requests: Mapping[str, int] = {}
     missing: str = ""
+    #: By container, the NUMA nodes of what it gets; None: any of them.
+    affinity: Mapping[str, frozenset[int] | None] = {}
 
 
-def placed(policies: Policies, held: Held, pod: Obj) -> Placement:
-    after, requests = held, {_CPU: 0, _MEMORY: 0}
-    for_pod = _best_for_pod(policies, held, pod) if policies.hints.is_for_pods else None
+def placed(policies: Policies, held: Held, pod: Obj, devices: DeviceHints | None = None) -> Placement:
+    devices = devices or _NoDevices()
+    after, requests, affinity = held, {_CPU: 0, _MEMORY: 0}, dict[str, frozenset[int] | None]()
+    for_pod = _best_for_pod(policies, held, pod, devices) if policies.hints.is_for_pods else None
     for container in containers_of(pod["spec"]):
-        hint, is_taken = for_pod or _best(policies, after, pod, container)
+        hint, is_taken = for_pod or _best(policies, after, pod, container, devices)
         if not is_taken:
-            return Placement(held, _NOT_LOCAL, requests)
+            return Placement(held, _NOT_LOCAL, requests, "", affinity)
         try:
             if policies.cpus is not None:
                 requests[_CPU] += exclusive_cpus(pod["spec"], container) > 0
                 after = after._replace(cpus=policies.cpus.allocated(after.cpus, pod, container, hint.nodes))
         except NotAligned as problem:
-            return Placement(held, Refusal(SMT_ALIGNMENT, str(problem)), requests, _CPU)
+            return Placement(held, Refusal(SMT_ALIGNMENT, str(problem)), requests, _CPU, affinity)
         except NotEnoughCpus as problem:
-            return Placement(held, _unexpected(problem), requests, _CPU)
+            return Placement(held, _unexpected(problem), requests, _CPU, affinity)
         try:
             if policies.memory is not None:
                 requests[_MEMORY] += bool(memory_of(pod, container))
                 after = after._replace(memory=policies.memory.allocated(after.memory, pod, container, hint))
         except NoMemory as problem:
-            return Placement(held, _unexpected(problem), requests, _MEMORY)
-    return Placement(after, None, requests)
+            return Placement(held, _unexpected(problem), requests, _MEMORY, affinity)
+        devices.take(container, hint.nodes)
+        affinity[container["name"]] = hint.nodes
+    return Placement(after, None, requests, "", affinity)
 
 
-def _best(policies: Policies, held: Held, pod: Obj, container: Obj) -> tuple[Hint, bool]:
-    hints = []
+def _best(policies: Policies, held: Held, pod: Obj, container: Obj, devices: DeviceHints) -> tuple[Hint, bool]:
+    hints = [devices.of_container(container)]
     if policies.cpus is not None:
         hints.append(policies.cpus.hints(held.cpus, pod, container))
     if policies.memory is not None:
@@ -89,8 +117,8 @@ def _best(policies: Policies, held: Held, pod: Obj, container: Obj) -> tuple[Hin
     return policies.hints.best(hints, policies.nodes)
 
 
-def _best_for_pod(policies: Policies, held: Held, pod: Obj) -> tuple[Hint, bool]:
-    hints = []
+def _best_for_pod(policies: Policies, held: Held, pod: Obj, devices: DeviceHints) -> tuple[Hint, bool]:
+    hints = [devices.of_pod()]
     if policies.cpus is not None:
         hints.append(policies.cpus.pod_hints(held.cpus, pod))
     if policies.memory is not None:

@@ -12,7 +12,7 @@ from fairlead.agent.pods.selinux import selinux_refusal
 from fairlead.agent.pods.unsupported import refusal
 from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
-from fairlead.node.admission import UNEXPECTED, NodeAdmission, Refusal, admit, pressure_refusal
+from fairlead.node.admission import NodeAdmission, Refusal, admit, pressure_refusal
 from fairlead.node.allocation import amounts
 from fairlead.node.sysctls import sysctl_refusal
 
@@ -37,7 +37,7 @@ def admission_of(
     has_root: bool = True,
     has_apparmor: bool = False,
     has_selinux: bool = False,
-    no_devices: str = "",
+    no_devices: Refusal | None = None,
     devices: Mapping[str, int] = _NONE,
     closed: Refusal | None = None,
 ) -> NodeAdmission:
@@ -54,8 +54,8 @@ def admission_of(
         return NodeAdmission(unlabelled)
     if (forbidden := sysctl_refusal(manifest["spec"], allowed_sysctls)) is not None:
         return NodeAdmission(forbidden)
-    if no_devices:
-        return NodeAdmission(pressure_refusal(manifest, pressures) or Refusal(UNEXPECTED, no_devices))
+    if no_devices is not None:
+        return NodeAdmission(pressure_refusal(manifest, pressures) or no_devices)
     if unplaced is not None and pressure_refusal(manifest, pressures) is None:
         return NodeAdmission(unplaced)
     known = _with_devices(msgspec.to_builtins(node), devices)

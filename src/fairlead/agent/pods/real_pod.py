@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from fairlead.agent.device_plugins.errors import DevicePluginError
+from fairlead.agent.device_plugins.hints import PluginHints
 from fairlead.agent.images_seam import Image, PullFailure
 from fairlead.agent.network_seam import HostPort, NetworkFailed
 from fairlead.agent.pods.container_spec import Made, container_spec
@@ -47,6 +48,7 @@ from fairlead.api.pods import FINISHED, Container, Pod
 from fairlead.api.quantity import ZERO
 from fairlead.golang.durations import format_seconds
 from fairlead.golang.quoting import go_quote
+from fairlead.node.admission import UNEXPECTED, Refusal
 from fairlead.node.cgroups.pods import pod_values
 from fairlead.node.configuration.feature_gates import ENV_FILES
 from fairlead.node.container_runtime import Start, WantedImage
@@ -177,9 +179,24 @@ class RealPod:
             self.errands.forget_after("devices back", AGAIN_SECONDS)
         return not problem
 
-    async def allocate_devices(self) -> str:
-        """Why it cannot have those of plugins; nothing once it has them."""
-        return await self.place.device_plugins.allocate(self.manifest)
+    async def allocate_devices(self) -> list[Refusal]:
+        """Why it cannot have those of plugins; nothing once it has them, on NUMA nodes with what else it gets."""
+        place = self.place
+        if (hints := self.device_hints()) is None:
+            problem = await place.device_plugins.allocate(self.manifest)
+        else:
+            foretold = place.topology.foretold(self.sized, hints)
+            if foretold.refusal is not None:
+                return [foretold.refusal]
+            problem = await place.device_plugins.allocate(self.manifest, foretold.affinity)
+        return [Refusal(UNEXPECTED, problem)] if problem else []
+
+    def device_hints(self) -> PluginHints | None:
+        """Where it could have devices of plugins, or has them; None where that does not matter."""
+        plugins, topology = self.place.device_plugins, self.place.topology
+        if not topology.is_placing or not plugins.concern(self.manifest):
+            return None
+        return plugins.hints(self.manifest, topology.numa_nodes)
 
     async def set_up_volumes(self) -> str:
         problem = await self._volumes.set_up(self._volumes_wanted, self._content(self.place.sources))

@@ -255,12 +255,12 @@ class PodWorker:
         node = self._node()
         if node is None:
             raise NotFound("this node is not registered yet")
-        plugins, problem, devices = self._place.device_plugins, "", dict[str, int]()
+        plugins, problem, devices = self._place.device_plugins, None, dict[str, int]()
         if not is_admitted(real.manifest) and plugins.concern(real.manifest):
             allocated = real.errands.ask(_ALLOCATION, real.allocate_devices)
             if allocated is None:
                 return True  # nobody knows yet
-            problem, devices = allocated, dict(plugins.taken())
+            problem, devices = next(iter(allocated), None), dict(plugins.taken())
         allowed_sysctls = self._place.configured.configuration.allowed_unsafe_sysctls
         admission = admission_of(
             real.manifest,
@@ -268,7 +268,7 @@ class PodWorker:
             self.admitted,
             self._pressures(),
             allowed_sysctls,
-            unplaced=self._place.topology.allocate(real.sized, self._has_own),
+            unplaced=self._place.topology.allocate(real.sized, self._has_own, real.device_hints()),
             has_root=self._place.runtime.has_users,
             has_apparmor=self._place.has_apparmor,
             has_selinux=self._place.has_selinux,

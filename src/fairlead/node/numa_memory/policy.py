@@ -23,7 +23,7 @@ from fairlead.node.configuration.settings import KubeletConfiguration
 from fairlead.node.cpus.exclusive import containers_of
 from fairlead.node.numa_hints import Hint, Hints
 from fairlead.node.numa_memory.state import Assigned, Block, NodeMemory, Table
-from fairlead.node.requests import stated_request
+from fairlead.node.requests import most_at_once, stated_request
 
 STATIC: Final = "Static"
 NO_POLICY: Final = "None"
@@ -236,19 +236,10 @@ def memory_of(pod: Obj, container: Obj) -> Bytes:
 
 
 def _wanted_at_once(pod: Obj) -> Bytes:
-    sidecars: dict[str, int] = {}
-    most: dict[str, int] = {}
-    for container in pod["spec"].get("initContainers") or ():
-        for name, size in memory_of(pod, container).items():
-            if is_sidecar(container):
-                sidecars[name] = sidecars.get(name, 0) + size
-            else:
-                most[name] = max(most.get(name, 0), sidecars.get(name, 0) + size)
-    apps: dict[str, int] = {}
-    for container in pod["spec"]["containers"]:
-        for name, size in memory_of(pod, container).items():
-            apps[name] = apps.get(name, 0) + size
-    return {name: max(size + sidecars.get(name, 0), most.get(name, 0)) for name, size in apps.items()}
+    """As with a kubelet, of those types that containers want which are no init containers."""
+    types = {name for container in pod["spec"]["containers"] for name in memory_of(pod, container)}
+    every = most_at_once(pod["spec"], lambda container: memory_of(pod, container))
+    return {name: size for name, size in every.items() if name in types}
 
 
 def _ended_before(pod: Obj, name: str) -> Iterable[str]:
