@@ -102,7 +102,8 @@ class CsiDriver:
         asked: csi.Publish = await stream.recv_message()
         self._note("publish", asked.volume_id)
         self.published.append(asked)
-        await asyncio.to_thread(_bind, Path(asked.staging_target_path), Path(asked.target_path))
+        source = Path(asked.staging_target_path) if asked.staging_target_path else self.content(asked.volume_id)
+        await asyncio.to_thread(_bind, source, Path(asked.target_path))
         await stream.send_message(Nothing())
 
     async def _unpublish(self, stream: Any) -> None:

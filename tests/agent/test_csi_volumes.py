@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,11 +19,12 @@ from fairlead.api.builtin import (
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
+    SECRETS,
     VOLUME_ATTACHMENTS,
 )
 from fairlead.api.objects import Obj
 from tests.agent.csi_driver import NAME, CsiDriver, serving
-from tests.agent.machine import in_loop, real_containers
+from tests.agent.machine import in_loop, real_containers, until
 from tests.agent.oci_node import NODE, RealNode, is_running, manifest, real_node
 
 pytestmark = real_containers
@@ -228,3 +231,96 @@ async def test_a_running_pod_keeps_its_volume_while_its_agent_starts_again() -> 
             "a", lambda pod: bool(pod["status"]["containerStatuses"][0]["restartCount"]) and is_running(pod)
         )
         assert driver.asked == ["stage vol-d", "publish vol-d", "stage vol-d"]
+
+
+def with_inline(name: str, script: str, **source: object) -> Obj:
+    volume = {"name": "own", "csi": {"driver": NAME, "volumeAttributes": {"a": "b"}, **source}}
+    mounts = [{"name": "own", "mountPath": "/own"}]
+    return manifest(name, "sh", "-c", script, spec={"volumes": [volume], "nodeName": NODE}, volumeMounts=mounts)
+
+
+@in_loop
+async def test_a_volume_of_a_pods_own_is_published_with_what_the_driver_wants_to_know_and_goes_with_the_pod() -> None:
+    async with disks() as (node, driver), serving(driver):
+        await registered(driver)
+        about = {
+            "podInfoOnMount": True,
+            "volumeLifecycleModes": ["Ephemeral"],
+            "tokenRequests": [{"audience": "vault", "expirationSeconds": 1200}, {"audience": ""}],
+        }
+        await node.api.create(CSI_DRIVERS, {"metadata": {"name": NAME}, "spec": about})
+        secret = {"metadata": {"name": "key"}, "stringData": {"user": "me"}}
+        await node.api.create(SECRETS, secret, "default")
+        script = "echo kept > /own/file; sleep 1000"
+        await node.create(with_inline("p", script, nodePublishSecretRef={"name": "key"}, fsType="ext4"))
+        pod = await node.until("p", is_running)
+        uid = pod["metadata"]["uid"]
+        (asked,) = driver.published
+        assert asked.volume_id == f"csi-{hashlib.sha256(f'{uid}own'.encode()).hexdigest()}"
+        assert (asked.staging_target_path, asked.readonly, asked.secrets) == ("", False, {"user": "me"})
+        assert asked.volume_capability.mount.fs_type == "ext4"
+        context = dict(asked.volume_context)
+        tokens = json.loads(context.pop("csi.storage.k8s.io/serviceAccount.tokens"))
+        assert context == {
+            "a": "b",
+            "csi.storage.k8s.io/pod.name": "p",
+            "csi.storage.k8s.io/pod.namespace": "default",
+            "csi.storage.k8s.io/pod.uid": uid,
+            "csi.storage.k8s.io/serviceAccount.name": "default",
+            "csi.storage.k8s.io/ephemeral": "true",
+        }
+        assert sorted(tokens) == ["", "vault"]
+        assert all(set(each) == {"token", "expirationTimestamp"} for each in tokens.values())
+        assert not (await node.api.list(VOLUME_ATTACHMENTS, "")).items
+        assert not (await node.api.get(NODES, NODE)).obj()["status"].get("volumesInUse")
+        await node.stop()
+        await node.delete("p", 0)
+        await node.start()  # the next agent knows of it by what was written down
+        await node.gone("p")
+        await until(lambda: not linux.mount_points(node.root / "pods"))
+        assert driver.asked == [f"publish {asked.volume_id}", f"unpublish {asked.volume_id}"]
+
+
+@in_loop
+async def test_a_driver_that_has_no_volumes_of_pods_own_is_named() -> None:
+    async with disks() as (node, driver), serving(driver):
+        await registered(driver)
+        await node.create(with_inline("p", "sleep 1000"))
+        problem = f'volume mode "Ephemeral" not supported by driver {NAME} (no CSIDriver object)'
+        await node.told("p", "FailedMount", f'MountVolume.SetUp failed for volume "own" : {problem}')
+        await node.api.create(CSI_DRIVERS, {"metadata": {"name": NAME}, "spec": {}})
+        await node.create(with_inline("q", "sleep 1000"))
+        problem = f'volume mode "Ephemeral" not supported by driver {NAME} (only supports ["Persistent"])'
+        await node.told("q", "FailedMount", f'MountVolume.SetUp failed for volume "own" : {problem}')
+
+
+@in_loop
+async def test_who_wants_it_is_told_of_a_volume_again_and_again_and_what_fails_is_told() -> None:
+    async with disks() as (node, driver), serving(driver):
+        await registered(driver)
+        about = {
+            "requiresRepublish": True,
+            "volumeLifecycleModes": ["Persistent", "Ephemeral"],
+            "attachRequired": False,
+        }
+        about |= {"tokenRequests": [{"audience": "vault"}], "serviceAccountTokenInSecrets": True}
+        await node.api.create(CSI_DRIVERS, {"metadata": {"name": NAME}, "spec": about})
+        await disk(node, "d")
+        pod = with_inline("p", "sleep 1000")
+        pod["spec"]["volumes"].append({"name": "data", "persistentVolumeClaim": {"claimName": "d"}})
+        await node.create(pod)
+        await node.until("p", is_running)
+
+        def told(volume: str) -> int:
+            return sum(each.endswith(volume) and each.startswith("publish") for each in driver.asked)
+
+        own = driver.published[0].volume_id
+        await until(lambda: told(own) > 1 and told("vol-d") > 1)
+        assert list(driver.published[0].secrets) == ["csi.storage.k8s.io/serviceAccount.tokens"]
+        driver.errors["publish"] = "no key today"
+        failed = "rpc error: code = Internal desc = no key today"
+        await node.told("p", "FailedMount", f'MountVolume.SetUp failed for volume "own" : {failed}')
+        assert is_running(await node.pod("p"))
+        driver.errors.clear()
+        await node.delete("p", 0)
+        await until(lambda: not linux.mount_points(node.root / "pods"))

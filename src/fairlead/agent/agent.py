@@ -228,7 +228,7 @@ class NodeAgent:
         csi = CsiVolumes(
             self._root,
             self._root / POD_FOLDERS,
-            self._api,
+            sources := Sources(self._api),
             self._identity.name,
             self._csi_drivers,
             lambda: nodes.get(self._identity.name),
@@ -254,7 +254,7 @@ class NodeAgent:
         self._device_plugins.subscribe(node.look_again)
         services = Informer(self._api, SERVICES, Service)
         pods = Informer(self._api, PODS, Pod, fields=f"spec.nodeName={self._identity.name}")
-        place = self._place(services, csi)
+        place = self._place(services, csi, sources)
         statics = self._static_pods()
         worker = PodWorker(
             place,
@@ -415,7 +415,7 @@ class NodeAgent:
         watched = {Signal.MEMORY: self._within, Signal.ALLOCATABLE_MEMORY: self._kubepods}
         return MemoryNotices(self._cgroups, watched, settings.thresholds if is_told else ())
 
-    def _place(self, services: Iterable[Service], csi: CsiVolumes) -> Place:
+    def _place(self, services: Iterable[Service], csi: CsiVolumes, sources: Sources) -> Place:
         config = self._configured.configuration
         return Place(
             node_name=self._identity.name,
@@ -426,7 +426,7 @@ class NodeAgent:
             pulls=Pulls(self._images, PullRecords.of(self._root / "pulls", config), config),
             network=self._network,
             cgroups=self._cgroups,
-            sources=Sources(self._api),
+            sources=sources,
             claims=Claims(self._api, self._identity.name, csi),
             devices=ClaimManager(self._root, self._api, self._drivers),
             topology=self._topology,

@@ -207,6 +207,8 @@ class RealPod:
     async def refresh_volumes(self, sources: Sources) -> None:
         """What came from the API may be another by now, and a token is old."""
         await self._volumes.refresh(self._volumes_wanted, self._content(sources))
+        for name, problem in (await self.place.claims.csi.republish(self.pod.metadata.uid)).items():
+            self.tell(Note(WARNING, "FailedMount", f'MountVolume.SetUp failed for volume "{name}" : {problem}'))
 
     @property
     def _volumes_wanted(self) -> Sequence[Obj]:

@@ -39,7 +39,12 @@ class Claims(msgspec.Struct, frozen=True):
     csi: CsiVolumes
 
     async def volume(self, manifest: Obj, volume: Obj) -> Claimed | None:
-        """None for a volume without a claim. ClaimProblem, or VolumeProblem for one that cannot be mounted here."""
+        """None for a volume of no claim and no driver. ClaimProblem, or VolumeProblem for one that cannot be mounted
+        here.
+        """
+        if (source := volume.get("csi")) is not None:
+            mounted = await self.csi.mount_inline(manifest, volume["name"], source)
+            return Claimed(mounted.path, bool(source.get("readOnly")), mounted.takes_owner)
         meta, name = manifest["metadata"], claim_name(manifest["metadata"]["name"], volume)
         if not name:
             return None

@@ -109,7 +109,7 @@ class PodVolumes(msgspec.Struct):
     async def _set_up(self, volume: Obj, content: PodContent) -> None:
         if "image" in volume:
             return
-        if claim_name(content.pod.metadata.name, volume):
+        if "csi" in volume or claim_name(content.pod.metadata.name, volume):
             await self._claim(volume, content)
         elif (files := await content.files(volume)) is None:
             await asyncio.to_thread(self._make, volume, content.owner)
