@@ -33,6 +33,8 @@ class CsiDriver:
     most_volumes: int = 5
     asked: list[str] = field(default_factory=list)
     told: list[RegistrationStatus] = field(default_factory=list)
+    #: How full its volumes are.
+    usage: Sequence[csi.Usage] = ()
     published: list[csi.Publish] = field(default_factory=list)
     #: By name of the call.
     errors: dict[str, str] = field(default_factory=dict)
@@ -60,6 +62,8 @@ class CsiDriver:
             (self._unstage, csi.UNSTAGE_VOLUME),
             (self._publish, csi.PUBLISH_VOLUME),
             (self._unpublish, csi.UNPUBLISH_VOLUME),
+            (self._expand, csi.EXPAND_VOLUME),
+            (self._stats, csi.GET_VOLUME_STATS),
         )
         return {method.path: handler(serve, method) for serve, method in served}
 
@@ -111,6 +115,17 @@ class CsiDriver:
         self._note("unpublish", asked.volume_id)
         await asyncio.to_thread(linux.unmount, Path(asked.target_path))
         await stream.send_message(Nothing())
+
+    async def _expand(self, stream: Any) -> None:
+        asked: csi.Expand = await stream.recv_message()
+        assert asked.capacity_range is not None and linux.mount_points(Path(asked.volume_path))
+        self._note("expand", f"{asked.volume_id} to {asked.capacity_range.required_bytes}")
+        await stream.send_message(Nothing())
+
+    async def _stats(self, stream: Any) -> None:
+        asked: csi.StatsRequest = await stream.recv_message()
+        self._note("stats", asked.volume_id)
+        await stream.send_message(csi.Stats(usage=list(self.usage)))
 
     def _note(self, call: str, volume: str) -> None:
         self.asked.append(f"{call} {volume}")

@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from fairlead.agent import linux
+from fairlead.agent.csi import messages as csi
 from fairlead.api.builtin import (
     CSI_DRIVERS,
     CSI_NODES,
@@ -324,3 +325,72 @@ async def test_who_wants_it_is_told_of_a_volume_again_and_again_and_what_fails_i
         driver.errors.clear()
         await node.delete("p", 0)
         await until(lambda: not linux.mount_points(node.root / "pods"))
+
+
+@in_loop
+async def test_the_file_system_of_a_volume_that_has_grown_is_made_to_fill_it_and_the_claim_says_so() -> None:
+    async with disks() as (node, driver), serving(driver):
+        driver.capabilities = (csi.STAGE, csi.EXPAND)
+        await registered(driver)
+        await node.api.create(CSI_DRIVERS, {"metadata": {"name": NAME}, "spec": {"attachRequired": False}})
+        await disk(node, "d")
+
+        async def grows(size: str, **more: object) -> None:
+            """As the driver's external-resizer has it, once it has made the volume larger."""
+            spec = {"spec": {"capacity": {"storage": size}}}
+            await node.api.patch(PERSISTENT_VOLUMES, "pv-d", "", spec)
+            pending = {"type": "FileSystemResizePending", "status": "True"}
+            status = {"conditions": [pending], "allocatedResourceStatuses": {"storage": "NodeResizePending"}, **more}
+            patch = {"status": status}
+            await node.api.patch(PERSISTENT_VOLUME_CLAIMS, "d", "default", patch, subresource="status")
+
+        async def status() -> Obj:
+            found: Obj = (await node.api.get(PERSISTENT_VOLUME_CLAIMS, "d", "default")).obj()["status"]
+            return found
+
+        async def has(size: str) -> None:
+            async def is_so() -> bool:
+                return bool(((await status()).get("capacity") or {}).get("storage") == size)
+
+            await eventually(is_so)
+
+        await has("1Mi")
+        await grows("2Mi")
+        await node.create(task("a", "sleep 1000", "d"))
+        await node.until("a", is_running)
+        await has("2Mi")  # when it is mounted
+        assert driver.asked == ["stage vol-d", "publish vol-d", "expand vol-d to 2097152"]
+        shown = await status()
+        assert not shown.get("conditions") and not shown.get("allocatedResourceStatuses")
+        grew = f'MountVolume.NodeExpandVolume succeeded for volume "pv-d" {NODE}'
+        await node.told("a", "FileSystemResizeSuccessful", grew)
+
+        driver.errors["expand"] = "busy"
+        await grows("3Mi")
+        failed = "rpc error: code = Internal desc = busy"
+        problem = f'MountVolume.NodeExpandVolume failed for volume "pv-d" : {failed}'
+        await node.told("a", "FileSystemResizeFailed", problem)
+        driver.errors.clear()
+        await has("3Mi")  # while the pod runs
+        assert driver.asked[-1] == "expand vol-d to 3145728"
+        done = len(driver.asked)
+        await grows("4Mi", allocatedResourceStatuses={"storage": "ControllerResizeInProgress"})
+        await node.create(manifest("later", "sleep", "1000"))
+        await node.until("later", is_running)
+        assert driver.asked[done:] == []
+
+
+@in_loop
+async def test_a_driver_that_gives_volumes_to_groups_itself_is_told_the_group() -> None:
+    async with disks() as (node, driver), serving(driver):
+        driver.capabilities = (csi.STAGE, csi.MOUNT_GROUP)
+        await registered(driver)
+        about = {"attachRequired": False, "fsGroupPolicy": "File"}
+        await node.api.create(CSI_DRIVERS, {"metadata": {"name": NAME}, "spec": about})
+        await disk(node, "d")
+        pod = task("a", "sleep 1000", "d")
+        pod["spec"]["securityContext"] = {"fsGroup": 4711}
+        await node.create(pod)
+        await node.until("a", is_running)
+        assert driver.published[0].volume_capability.mount.volume_mount_group == "4711"
+        assert driver.content("vol-d").stat().st_gid != 4711

@@ -65,17 +65,35 @@ def inline_handle(uid: str, name: str) -> str:
     return f"csi-{hashlib.sha256(f'{uid}{name}'.encode()).hexdigest()}"
 
 
-def capability(can: frozenset[int], spec: Obj) -> VolumeCapability:
-    from fairlead.agent.csi.messages import SINGLE_NODE_MULTI_WRITER, AccessMode, MountVolume, VolumeCapability
+def capability(can: frozenset[int], spec: Obj, manifest: Obj) -> VolumeCapability:
+    """How a volume is to be mounted for the pod; `can`: what the driver can do."""
+    from fairlead.agent.csi.messages import (
+        MOUNT_GROUP,
+        SINGLE_NODE_MULTI_WRITER,
+        AccessMode,
+        MountVolume,
+        VolumeCapability,
+    )
 
+    group = (manifest["spec"].get("securityContext") or {}).get("fsGroup")
     modes: Sequence[str] = spec.get("accessModes") or ["ReadWriteOnce"]
     mode = _MODES.get(modes[0], (1, 7))[SINGLE_NODE_MULTI_WRITER in can]
-    mount = MountVolume(fs_type=spec["csi"].get("fsType") or "", mount_flags=list(spec.get("mountOptions") or ()))
+    mount = MountVolume(
+        fs_type=spec["csi"].get("fsType") or "",
+        mount_flags=list(spec.get("mountOptions") or ()),
+        volume_mount_group=str(group) if group is not None and MOUNT_GROUP in can else "",
+    )
     return VolumeCapability(mount=mount, access_mode=AccessMode(mode=mode))
 
 
-def takes_owner(about: CSIDriver | None, spec: Obj) -> bool:
-    """By the policy of the driver: always, never, or a volume with a file system that one node writes to."""
+def takes_owner(about: CSIDriver | None, spec: Obj, can: frozenset[int]) -> bool:
+    """By the policy of the driver: always, never, or a volume with a file system that one node writes to. A driver that
+    can do it by itself has done so.
+    """
+    from fairlead.agent.csi.messages import MOUNT_GROUP
+
+    if MOUNT_GROUP in can:
+        return False
     policy = about.spec.fs_group_policy if about is not None else ""
     if policy in ("File", "None"):
         return policy == "File"

@@ -130,11 +130,11 @@ class CsiVolumes:
         driver = self._driver(volume.driver)
         async with self._lock(volume):
             try:
-                staged = await self._stage(driver, volume, spec, context)
+                staged = await self._stage(driver, volume, spec, context, manifest)
                 await self._publish(_Publication(volume, manifest, name, spec, context, staged, mine, is_read_only))
             except RuntimeFailure as failure:
                 raise VolumeProblem(str(failure)) from None
-        return Mounted(mine / "mount", takes_owner(about, spec))
+        return Mounted(mine / "mount", takes_owner(about, spec, driver.capabilities))
 
     async def mount_inline(self, manifest: Obj, name: str, source: Obj) -> Mounted:
         """A volume that a pod has by itself, and that goes with it. VolumeProblem."""
@@ -143,13 +143,13 @@ class CsiVolumes:
         check_lifecycle(about, driver, EPHEMERAL)
         volume, folder = Volume(driver, inline_handle(uid, name), EPHEMERAL), self._pods / uid / PUBLISHED / name
         spec = inline_spec(manifest, source)
-        self._driver(driver)
+        can = self._driver(driver).capabilities
         async with self._lock(volume):
             try:
                 await self._publish(_Publication(volume, manifest, name, spec, {}, "", folder, is_read_only=False))
             except RuntimeFailure as failure:
                 raise VolumeProblem(str(failure)) from None
-        return Mounted(folder / "mount", takes_owner(about, spec))
+        return Mounted(folder / "mount", takes_owner(about, spec, can))
 
     async def republish(self, uid: str) -> Mapping[str, str]:
         """Tell drivers that want it of the volumes that a pod has, with new tokens; what is wrong, by volume."""
@@ -165,6 +165,32 @@ class CsiVolumes:
             except (RuntimeFailure, VolumeProblem, ApiError, OSError) as problem:
                 problems[name] = str(problem)
         return problems
+
+    def can_grow(self, uid: str, name: str) -> bool:
+        """Whether a volume of that pod is of a driver that has its file system grow."""
+        from fairlead.agent.csi.messages import EXPAND
+
+        publication = self._published.get(self._pods / uid, {}).get(name)
+        driver = self._drivers.get(publication.volume.driver) if publication is not None else None
+        return driver is not None and EXPAND in driver.capabilities
+
+    async def grow(self, uid: str, name: str, size: int) -> None:
+        """Have its file system fill a volume that has grown to so many bytes. RuntimeFailure."""
+        from fairlead.agent.csi.messages import EXPAND_VOLUME, CapacityRange, Expand
+
+        publication = self._published[self._pods / uid][name]
+        volume, spec = publication.volume, publication.spec
+        driver = self._registered(volume.driver)
+        asked = Expand(
+            volume_id=volume.handle,
+            volume_path=str(publication.folder / "mount"),
+            capacity_range=CapacityRange(required_bytes=size),
+            staging_target_path=publication.staged,
+            volume_capability=capability(driver.capabilities, spec, publication.manifest),
+            secrets=await self._secret(spec["csi"].get("nodeExpandSecretRef")),
+        )
+        async with self._lock(volume):
+            await driver.client.call(EXPAND_VOLUME, asked, _CALL_SECONDS)
 
     async def unmount(self, folder: Path) -> None:
         """Take back what a pod has, and what no other has from the node. StillMounted."""
@@ -225,7 +251,7 @@ class CsiVolumes:
             raise VolumeProblem(f"driver name {name} not found in the list of registered CSI drivers")
         return driver
 
-    async def _stage(self, driver: Driver, volume: Volume, spec: Obj, context: Mapping[str, str]) -> str:
+    async def _stage(self, driver: Driver, volume: Volume, spec: Obj, context: Mapping[str, str], manifest: Obj) -> str:
         """Where it is ready on the node; empty for a driver that has nothing to make ready."""
         from fairlead.agent.csi.messages import STAGE, STAGE_VOLUME, Stage
 
@@ -241,7 +267,7 @@ class CsiVolumes:
             volume_id=volume.handle,
             publish_context=dict(context),
             staging_target_path=str(target),
-            volume_capability=capability(driver.capabilities, spec),
+            volume_capability=capability(driver.capabilities, spec, manifest),
             secrets=await self._secret(source.get("nodeStageSecretRef")),
             volume_context=source.get("volumeAttributes") or {},
         )
@@ -290,7 +316,7 @@ class CsiVolumes:
             publish_context=dict(publication.context),
             staging_target_path=publication.staged,
             target_path=str(publication.folder / "mount"),
-            volume_capability=capability(driver.capabilities, spec),
+            volume_capability=capability(driver.capabilities, spec, publication.manifest),
             readonly=publication.is_read_only or bool(source.get("readOnly")),
             secrets={**await self._secret(source.get("nodePublishSecretRef")), **told.secrets},
             volume_context={**(source.get("volumeAttributes") or {}), **told.context},

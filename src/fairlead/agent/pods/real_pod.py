@@ -37,6 +37,7 @@ from fairlead.agent.runtimes.base import (
     SandboxSpec,
     State,
 )
+from fairlead.agent.volumes.claimed import GREW_NOT
 from fairlead.agent.volumes.content import PodContent
 from fairlead.agent.volumes.payload import Owner
 from fairlead.agent.volumes.pod_volumes import PodVolumes
@@ -200,15 +201,29 @@ class RealPod:
 
     async def set_up_volumes(self) -> str:
         problem = await self._volumes.set_up(self._volumes_wanted, self._content(self.place.sources))
+        problem = problem or "; ".join(await self._grow_volumes())
         if problem:
             self.errands.forget_after("volumes", AGAIN_SECONDS)
         return problem
+
+    async def _grow_volumes(self) -> list[str]:
+        """Those that have, as far as their node has to do with it; what is wrong."""
+        problems = []
+        for volume in self._volumes_wanted:
+            try:
+                if (grown := await self.place.claims.grown(self.manifest, volume)) is not None:
+                    self.tell(grown)
+            except VolumeProblem as problem:
+                problems.append(f"MountVolume.{problem}")
+        return problems
 
     async def refresh_volumes(self, sources: Sources) -> None:
         """What came from the API may be another by now, and a token is old."""
         await self._volumes.refresh(self._volumes_wanted, self._content(sources))
         for name, problem in (await self.place.claims.csi.republish(self.pod.metadata.uid)).items():
             self.tell(Note(WARNING, "FailedMount", f'MountVolume.SetUp failed for volume "{name}" : {problem}'))
+        for problem in await self._grow_volumes():
+            self.tell(Note(WARNING, GREW_NOT, problem))
 
     @property
     def _volumes_wanted(self) -> Sequence[Obj]:

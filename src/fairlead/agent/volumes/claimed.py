@@ -8,20 +8,32 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
 from fairlead.agent.csi.volumes import CsiVolumes
+from fairlead.agent.runtimes.base import RuntimeFailure
 from fairlead.agent.volumes.host_paths import host_path
 from fairlead.agent.volumes.problems import ClaimProblem, VolumeProblem
 from fairlead.api.builtin import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from fairlead.api.errors import ApiError
+from fairlead.api.event_types import NORMAL
 from fairlead.api.meta import Object
 from fairlead.api.node_affinity import NodeSelector, matches_term
 from fairlead.api.objects import Obj
+from fairlead.api.quantity import parse
 from fairlead.api.verbs import Api
 from fairlead.kinds.object_references import claim_name
+from fairlead.node.container_sync import Note
 from fairlead.node.start_requirements import claim_problem
+
+GREW: Final = "FileSystemResizeSuccessful"
+GREW_NOT: Final = "FileSystemResizeFailed"
+#: What a claim says of its size while the node is to have the file system grow, or nobody has said anything.
+_TO_GROW: Final = ("", "NodeResizePending", "NodeResizeInProgress")
+#: What is true no more once it has.
+_OF_RESIZING: Final = ("Resizing", "FileSystemResizePending", "ControllerResizeError", "NodeResizeError")
 
 
 class Claimed(msgspec.Struct, frozen=True):
@@ -49,7 +61,7 @@ class Claims(msgspec.Struct, frozen=True):
         if not name:
             return None
         try:
-            found = await self._bound(manifest, name, is_ephemeral="ephemeral" in volume)
+            _, found = await self._bound(manifest, name, is_ephemeral="ephemeral" in volume)
         except VolumeProblem as problem:
             key = f"{meta['namespace']}/{name}"
             raise ClaimProblem(claim_problem(volume["name"], key, str(problem))) from problem
@@ -59,8 +71,32 @@ class Claims(msgspec.Struct, frozen=True):
             return Claimed(mounted.path, is_read_only, mounted.takes_owner)
         return await self._path(found, is_read_only=is_read_only)
 
-    async def _bound(self, manifest: Obj, name: str, *, is_ephemeral: bool) -> Obj:
-        """The PersistentVolume of the claim."""
+    async def grown(self, manifest: Obj, volume: Obj) -> Note | None:
+        """Have the file system of a mounted volume grow if the volume has, and the claim say so: what is to be told.
+
+        VolumeProblem. Source: pkg/volume/util/operationexecutor/node_expander.go.
+        """
+        meta, name = manifest["metadata"], claim_name(manifest["metadata"]["name"], volume)
+        if not name or not self.csi.can_grow(meta["uid"], volume["name"]):
+            return None
+        claim, found = await self._bound(manifest, name, is_ephemeral="ephemeral" in volume)
+        size, status = found["spec"]["capacity"]["storage"], claim["status"]
+        shown = (status.get("capacity") or {}).get("storage")
+        progress = (status.get("allocatedResourceStatuses") or {}).get("storage") or ""
+        is_read_only = bool((volume.get("persistentVolumeClaim") or {}).get("readOnly"))
+        if is_read_only or progress not in _TO_GROW or shown is None or parse(shown) >= parse(size):
+            return None
+        which = f'for volume "{found["metadata"]["name"]}"'
+        try:
+            await self.csi.grow(meta["uid"], volume["name"], parse(size).units)
+            patch = _grown(claim, size)
+            await self.api.patch(PERSISTENT_VOLUME_CLAIMS, name, meta["namespace"], patch, subresource="status")
+        except (ApiError, OSError, RuntimeFailure) as problem:
+            raise VolumeProblem(f"NodeExpandVolume failed {which} : {problem}") from None
+        return Note(NORMAL, GREW, f"MountVolume.NodeExpandVolume succeeded {which} {self.node_name}")
+
+    async def _bound(self, manifest: Obj, name: str, *, is_ephemeral: bool) -> tuple[Obj, Obj]:
+        """The claim, and its PersistentVolume."""
         meta = manifest["metadata"]
         try:
             claim = (await self.api.get(PERSISTENT_VOLUME_CLAIMS, name, meta["namespace"])).obj()
@@ -82,7 +118,7 @@ class Claims(msgspec.Struct, frozen=True):
             raise VolumeProblem(f"failed to fetch PV {volume_name} from API server: {error}") from error
         if (found["spec"].get("claimRef") or {}).get("uid") != own["uid"]:
             raise VolumeProblem(f"PV {volume_name} is not bound to the claim")
-        return found
+        return claim, found
 
     async def _path(self, found: Obj, *, is_read_only: bool) -> Claimed:
         spec, name = found["spec"], found["metadata"]["name"]
@@ -100,6 +136,16 @@ class Claims(msgspec.Struct, frozen=True):
             path = await asyncio.to_thread(host_path, source)
             return Claimed(path, is_read_only, takes_owner=False)
         raise VolumeProblem(f"PersistentVolume {name} is of a kind that this node does not support")
+
+
+def _grown(claim: Obj, size: str) -> Obj:
+    """The patch of a claim whose volume has that size now."""
+    status: Obj = claim["status"]
+    conditions = [each for each in status.get("conditions") or () if each["type"] not in _OF_RESIZING]
+    grown: Obj = {"capacity": {"storage": size}, "conditions": conditions or None}
+    if status.get("allocatedResourceStatuses"):
+        grown["allocatedResourceStatuses"] = {"storage": None}
+    return {"metadata": {"resourceVersion": claim["metadata"]["resourceVersion"]}, "status": grown}
 
 
 def _local_path(source: Obj) -> Path:
