@@ -17,6 +17,7 @@ from fairlead.agent.volumes.ownership import give_to_group
 from fairlead.api.builtin import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
 from fairlead.api.errors import NotFound
 from fairlead.api.objects import Obj
+from fairlead.node.stats.kubelet_metrics import families
 from tests.agent.machine import in_loop, real_containers, until
 from tests.agent.oci_node import NODE, RealNode, is_phase, is_running, manifest, real_node
 
@@ -275,3 +276,19 @@ def test_a_volume_given_to_a_group_follows_no_symlink(tmp_path: Path) -> None:
     (volume / "deep/file").chmod(0o600)
     give_to_group(volume, gid, only_on_mismatch=True)
     assert stat.S_IMODE((volume / "deep/file").stat().st_mode) == 0o600
+
+
+@real_containers
+@in_loop
+async def test_how_full_the_file_system_of_a_claim_is(tmp_path: Path) -> None:
+    async with real_node(tmp_path) as node:
+        await node.api.create(PERSISTENT_VOLUME_CLAIMS, _claim("data"), "default")
+        await node.create(_task("stays", "sleep 1000", "data"))
+        await node.until("stays", is_running)
+        found = await node.measured(lambda found: any(pod.volumes for pod in found.pods))
+        (volume,) = (each for pod in found.pods for each in pod.volumes if each.claim)
+        assert (volume.name, volume.claim) == ("data", "data")
+        assert volume.filesystem.capacity == os.statvfs(node.root).f_blocks * os.statvfs(node.root).f_frsize
+        shown = {family.name: list(samples) for family, samples in families(found, {})}
+        (capacity,) = shown["kubelet_volume_stats_capacity_bytes"]
+        assert dict(capacity.labels) == {"namespace": "default", "persistentvolumeclaim": "data"}

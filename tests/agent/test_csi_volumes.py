@@ -24,6 +24,7 @@ from fairlead.api.builtin import (
     VOLUME_ATTACHMENTS,
 )
 from fairlead.api.objects import Obj
+from fairlead.node.stats.measurements import FilesystemMeasurements, NodeMeasurements, VolumeMeasurements
 from tests.agent.csi_driver import NAME, CsiDriver, serving
 from tests.agent.machine import in_loop, real_containers, until
 from tests.agent.oci_node import NODE, RealNode, is_running, manifest, real_node
@@ -394,3 +395,28 @@ async def test_a_driver_that_gives_volumes_to_groups_itself_is_told_the_group() 
         await node.until("a", is_running)
         assert driver.published[0].volume_capability.mount.volume_mount_group == "4711"
         assert driver.content("vol-d").stat().st_gid != 4711
+
+
+@in_loop
+async def test_how_full_volumes_are_their_driver_says() -> None:
+    async with disks() as (node, driver), serving(driver):
+        driver.capabilities = (csi.STAGE, csi.GET_STATS)
+        driver.usage = (
+            csi.Usage(unit=csi.BYTES, total=1000, available=700, used=300),
+            csi.Usage(unit=csi.INODES, total=10, available=8, used=2),
+        )
+        await registered(driver)
+        about = {"attachRequired": False, "volumeLifecycleModes": ["Persistent", "Ephemeral"]}
+        await node.api.create(CSI_DRIVERS, {"metadata": {"name": NAME}, "spec": about})
+        await disk(node, "d")
+        pod = with_inline("p", "sleep 1000")
+        pod["spec"]["volumes"].append({"name": "data", "persistentVolumeClaim": {"claimName": "d"}})
+        await node.create(pod)
+        await node.until("p", is_running)
+
+        def of_driver(found: NodeMeasurements) -> dict[str, VolumeMeasurements]:
+            return {each.name: each for pod in found.pods for each in pod.volumes if each.name in ("own", "data")}
+
+        found = of_driver(await node.measured(lambda found: len(of_driver(found)) == 2))
+        whole = FilesystemMeasurements(1000, 700, 300, 10, 8, 2)
+        assert found == {"data": VolumeMeasurements("data", whole, "d"), "own": VolumeMeasurements("own", whole)}

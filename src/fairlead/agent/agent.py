@@ -299,6 +299,7 @@ class NodeAgent:
                 await known
                 group.create_task(self._drivers.run(), name="drivers")
                 group.create_task(self._sockets.run(), name="plugins")
+                group.create_task(csi.stats.run(config.volume_stats_agg_period), name="volumes of drivers")
                 resources = PodResourcesLister(
                     self._root, place.devices, self._device_plugins, self._topology, lambda: worker.real_pods
                 )

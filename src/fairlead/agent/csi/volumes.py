@@ -30,6 +30,7 @@ from fairlead.agent.csi.asked import (
 )
 from fairlead.agent.csi.drivers import CsiDrivers, Driver
 from fairlead.agent.csi.records import EPHEMERAL, PERSISTENT, Volume, is_written_down, records, strike_out, write_down
+from fairlead.agent.csi.stats import CsiStats, Measurable
 from fairlead.agent.pods.sources import Sources
 from fairlead.agent.runtimes.base import RuntimeFailure
 from fairlead.agent.volumes.problems import VolumeProblem
@@ -93,6 +94,7 @@ class CsiVolumes:
         self._locks: WeakValueDictionary[Volume, asyncio.Lock] = WeakValueDictionary()  # those that are had or wanted
         self._ready: set[Volume] = set()  # staged since the agent began: a machine that went down has nothing mounted
         self._published: dict[Path, dict[str, _Publication]] = defaultdict(dict)  # by folders of pods, and name
+        self.stats = CsiStats(drivers, self._measurable)
         self._node_changed = asyncio.Event()
         for folder in self.folders():
             for _, volume in records(folder / PUBLISHED, "*"):
@@ -109,6 +111,13 @@ class CsiVolumes:
     def in_use(self) -> list[str]:
         """How the status of the node calls what is mounted, or about to be."""
         return sorted(volume.unique_name for volume in self._users)
+
+    def _measurable(self) -> list[Measurable]:
+        return [
+            Measurable(folder.name, name, each.volume.driver, each.volume.handle, each.folder / "mount", each.staged)
+            for folder, published in self._published.items()
+            for name, each in published.items()
+        ]
 
     def node_changed(self) -> None:
         """The cluster shows another node: what is awaited may be attached to it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 from fairlead.agent.device_plugins.errors import DevicePluginError
@@ -224,6 +225,11 @@ class RealPod:
             self.tell(Note(WARNING, "FailedMount", f'MountVolume.SetUp failed for volume "{name}" : {problem}'))
         for problem in await self._grow_volumes():
             self.tell(Note(WARNING, GREW_NOT, problem))
+
+    @property
+    def measured_claims(self) -> Mapping[str, Path]:
+        """By name, where volumes of claims are whose file systems are measured."""
+        return self._volumes.measured
 
     @property
     def _volumes_wanted(self) -> Sequence[Obj]:

@@ -41,6 +41,8 @@ class Claimed(msgspec.Struct, frozen=True):
     is_read_only: bool
     #: A path of the machine belongs to the machine; a volume that is local to it belongs to the pods.
     takes_owner: bool
+    #: Whether how full its file system is says how full the volume is.
+    is_measured: bool = False
 
 
 class Claims(msgspec.Struct, frozen=True):
@@ -131,7 +133,7 @@ class Claims(msgspec.Struct, frozen=True):
                 raise VolumeProblem(f'NodeAffinity check failed for volume "{name}" : no matching NodeSelectorTerms')
         if (local := spec.get("local")) is not None:
             path = await asyncio.to_thread(_local_path, local)
-            return Claimed(path, is_read_only, takes_owner=True)
+            return Claimed(path, is_read_only, takes_owner=True, is_measured=True)
         if (source := spec.get("hostPath")) is not None:
             path = await asyncio.to_thread(host_path, source)
             return Claimed(path, is_read_only, takes_owner=False)

@@ -46,6 +46,8 @@ class PodVolumes(msgspec.Struct):
     _paths: dict[str, Path] = msgspec.field(default_factory=dict)
     #: Those that no container may write to, whatever it says.
     _read_only: set[str] = msgspec.field(default_factory=set)
+    #: By name, where volumes of claims are whose file systems are measured.
+    measured: dict[str, Path] = msgspec.field(default_factory=dict)
     _of_images: set[str] = msgspec.field(default_factory=set)
     #: By name, the digest of what was written last.
     _written: dict[str, bytes] = msgspec.field(default_factory=dict)
@@ -138,6 +140,8 @@ class PodVolumes(msgspec.Struct):
             lazily = content.only_on_mismatch
             await asyncio.to_thread(give_to_group, claimed.path, content.owner.gid, only_on_mismatch=lazily)
         self._paths[name] = claimed.path
+        if claimed.is_measured:
+            self.measured[name] = claimed.path
 
     def _part(self, volume: Path, subpath: str, name: str, container: str, index: int) -> Path:
         """What is wrong with the path is told; not what lies on the machine, which is in the log."""
