@@ -292,3 +292,20 @@ async def test_how_full_the_file_system_of_a_claim_is(tmp_path: Path) -> None:
         shown = {family.name: list(samples) for family, samples in families(found, {})}
         (capacity,) = shown["kubelet_volume_stats_capacity_bytes"]
         assert dict(capacity.labels) == {"namespace": "default", "persistentvolumeclaim": "data"}
+
+
+@real_containers
+@in_loop
+async def test_a_volume_of_one_pod_is_no_others_who_came_past_the_scheduler(tmp_path: Path) -> None:
+    async with real_node(tmp_path) as node:
+        claim = _claim("data", accessModes=["ReadWriteOncePod"])
+        await node.api.create(PERSISTENT_VOLUME_CLAIMS, claim, "default")
+        await node.create(_task("first", "sleep 1000", "data"))
+        await node.until("first", is_running)
+        await node.create(_task("second", "sleep 1000", "data", spec={"nodeName": NODE}))
+        problem = "volume uses the ReadWriteOncePod access mode and is already in use by another pod"
+        await node.told("second", "FailedMount", f'MountVolume.SetUp failed for volume "data" : {problem}')
+        assert not is_running(await node.pod("second"))
+        await node.delete("first")
+        await node.gone("first")
+        await node.until("second", is_running)

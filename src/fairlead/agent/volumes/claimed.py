@@ -7,6 +7,7 @@ Reference: pkg/kubelet/volumemanager/populator, pkg/volume/local.
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from pathlib import Path
 from typing import Final
 
@@ -30,6 +31,7 @@ from fairlead.node.start_requirements import claim_problem
 
 GREW: Final = "FileSystemResizeSuccessful"
 GREW_NOT: Final = "FileSystemResizeFailed"
+_ONE_POD: Final = "ReadWriteOncePod"
 #: What a claim says of its size while the node is to have the file system grow, or nobody has said anything.
 _TO_GROW: Final = ("", "NodeResizePending", "NodeResizeInProgress")
 #: What is true no more once it has.
@@ -51,6 +53,8 @@ class Claims(msgspec.Struct, frozen=True):
     api: Api
     node_name: str
     csi: CsiVolumes
+    #: Pods that have a volume, by its name, as far as this agent has mounted it.
+    _users: dict[str, set[str]] = msgspec.field(default_factory=lambda: defaultdict(set))
 
     async def volume(self, manifest: Obj, volume: Obj) -> Claimed | None:
         """None for a volume of no claim and no driver. ClaimProblem, or VolumeProblem for one that cannot be mounted
@@ -68,10 +72,25 @@ class Claims(msgspec.Struct, frozen=True):
             key = f"{meta['namespace']}/{name}"
             raise ClaimProblem(claim_problem(volume["name"], key, str(problem))) from problem
         is_read_only = bool((volume.get("persistentVolumeClaim") or {}).get("readOnly"))
+        self._take(found, meta["uid"])
         if found["spec"].get("csi") is not None:
             mounted = await self.csi.mount(manifest, volume["name"], found, is_read_only=is_read_only)
             return Claimed(mounted.path, is_read_only, mounted.takes_owner)
         return await self._path(found, is_read_only=is_read_only)
+
+    def _take(self, found: Obj, uid: str) -> None:
+        """VolumeProblem where one pod alone may have it, and another has: one that came past the scheduler."""
+        users = self._users[found["metadata"]["name"]]
+        if found["spec"].get("accessModes") == [_ONE_POD] and users - {uid}:
+            raise VolumeProblem("volume uses the ReadWriteOncePod access mode and is already in use by another pod")
+        users.add(uid)
+
+    def release(self, uid: str) -> None:
+        """Nothing of the pod is mounted any more."""
+        for name, users in list(self._users.items()):
+            users.discard(uid)
+            if not users:
+                del self._users[name]
 
     async def grown(self, manifest: Obj, volume: Obj) -> Note | None:
         """Have the file system of a mounted volume grow if the volume has, and the claim say so: what is to be told.
