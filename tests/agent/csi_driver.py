@@ -33,6 +33,8 @@ class CsiDriver:
     most_volumes: int = 5
     asked: list[str] = field(default_factory=list)
     told: list[RegistrationStatus] = field(default_factory=list)
+    #: What volumes without a file system are.
+    device: Path = Path("/dev/null")
     #: How full its volumes are.
     usage: Sequence[csi.Usage] = ()
     published: list[csi.Publish] = field(default_factory=list)
@@ -93,13 +95,14 @@ class CsiDriver:
     async def _stage(self, stream: Any) -> None:
         asked: csi.Stage = await stream.recv_message()
         self._note("stage", asked.volume_id)
-        await asyncio.to_thread(_bind, self.content(asked.volume_id), Path(asked.staging_target_path))
+        if asked.volume_capability.block is None:
+            await asyncio.to_thread(_bind, self.content(asked.volume_id), Path(asked.staging_target_path))
         await stream.send_message(Nothing())
 
     async def _unstage(self, stream: Any) -> None:
         asked: csi.Unstage = await stream.recv_message()
         self._note("unstage", asked.volume_id)
-        await asyncio.to_thread(linux.unmount, Path(asked.staging_target_path))
+        await asyncio.to_thread(linux.unmount_below, Path(asked.staging_target_path))
         await stream.send_message(Nothing())
 
     async def _publish(self, stream: Any) -> None:
@@ -107,6 +110,8 @@ class CsiDriver:
         self._note("publish", asked.volume_id)
         self.published.append(asked)
         source = Path(asked.staging_target_path) if asked.staging_target_path else self.content(asked.volume_id)
+        if asked.volume_capability.block is not None:
+            source = self.device
         await asyncio.to_thread(_bind, source, Path(asked.target_path))
         await stream.send_message(Nothing())
 
@@ -135,7 +140,10 @@ class CsiDriver:
 
 def _bind(source: Path, target: Path) -> None:
     """It may be asked twice."""
-    target.mkdir(exist_ok=True)
+    if source.is_dir():
+        target.mkdir(exist_ok=True)
+    else:
+        target.touch()
     if not linux.mount_points(target):
         linux.mount(str(source), target, flags=linux.MS_BIND)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+import subprocess
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,15 +29,16 @@ from fairlead.node.stats.measurements import FilesystemMeasurements, NodeMeasure
 from tests.agent.csi_driver import NAME, CsiDriver, serving
 from tests.agent.machine import in_loop, real_containers, until
 from tests.agent.oci_node import NODE, RealNode, is_running, manifest, real_node
+from tests.agent.runtime_place import OCI, on_each
 
 pytestmark = real_containers
 
 
 @asynccontextmanager
-async def disks() -> AsyncIterator[tuple[RealNode, CsiDriver]]:
+async def disks(kind: str = OCI) -> AsyncIterator[tuple[RealNode, CsiDriver]]:
     """A node, and a driver that is not there yet. Paths of sockets have a hundred bytes at most."""
     with TemporaryDirectory(prefix="csi") as folder:
-        async with real_node(Path(folder)) as node:
+        async with real_node(Path(folder), kind=kind) as node:
             try:
                 yield node, CsiDriver(node.root)
             finally:
@@ -57,7 +59,7 @@ async def registered(driver: CsiDriver) -> None:
     assert driver.told[-1].plugin_registered, driver.told
 
 
-async def disk(node: RealNode, name: str, **source: str) -> None:
+async def disk(node: RealNode, name: str, mode: str = "Filesystem", **source: str) -> None:
     """A claim and its volume."""
     amount, modes = {"storage": "1Mi"}, ["ReadWriteOnce"]
     ref = {"namespace": "default", "name": name}
@@ -65,11 +67,13 @@ async def disk(node: RealNode, name: str, **source: str) -> None:
         "capacity": amount,
         "accessModes": modes,
         "storageClassName": "by-hand",
+        "volumeMode": mode,
         "csi": {"driver": NAME, "volumeHandle": f"vol-{name}", "volumeAttributes": {"a": "b"}, **source},
         "claimRef": ref,
     }
     await node.api.create(PERSISTENT_VOLUMES, {"metadata": {"name": f"pv-{name}"}, "spec": spec})
-    claim = {"accessModes": modes, "storageClassName": "by-hand", "resources": {"requests": amount}}
+    claim: Obj = {"accessModes": modes, "storageClassName": "by-hand", "volumeMode": mode}
+    claim["resources"] = {"requests": amount}
     claim["volumeName"] = f"pv-{name}"
     await node.api.create(PERSISTENT_VOLUME_CLAIMS, {"metadata": {"name": name}, "spec": claim}, "default")
 
@@ -260,7 +264,7 @@ async def test_a_volume_of_a_pods_own_is_published_with_what_the_driver_wants_to
         (asked,) = driver.published
         assert asked.volume_id == f"csi-{hashlib.sha256(f'{uid}own'.encode()).hexdigest()}"
         assert (asked.staging_target_path, asked.readonly, asked.secrets) == ("", False, {"user": "me"})
-        assert asked.volume_capability.mount.fs_type == "ext4"
+        assert asked.volume_capability.mount == csi.MountVolume(fs_type="ext4")
         context = dict(asked.volume_context)
         tokens = json.loads(context.pop("csi.storage.k8s.io/serviceAccount.tokens"))
         assert context == {
@@ -393,7 +397,7 @@ async def test_a_driver_that_gives_volumes_to_groups_itself_is_told_the_group() 
         pod["spec"]["securityContext"] = {"fsGroup": 4711}
         await node.create(pod)
         await node.until("a", is_running)
-        assert driver.published[0].volume_capability.mount.volume_mount_group == "4711"
+        assert driver.published[0].volume_capability.mount == csi.MountVolume(volume_mount_group="4711")
         assert driver.content("vol-d").stat().st_gid != 4711
 
 
@@ -420,3 +424,72 @@ async def test_how_full_volumes_are_their_driver_says() -> None:
         found = of_driver(await node.measured(lambda found: len(of_driver(found)) == 2))
         whole = FilesystemMeasurements(1000, 700, 300, 10, 8, 2)
         assert found == {"data": VolumeMeasurements("data", whole, "d"), "own": VolumeMeasurements("own", whole)}
+
+
+@pytest.fixture
+def loop(tmp_path: Path) -> Iterator[Path]:
+    """A block device of a megabyte."""
+    image = tmp_path / "disk"
+    image.write_bytes(b"on the disk" + bytes((1 << 20) - 11))
+    made = subprocess.run(["losetup", "-f", "--show", str(image)], capture_output=True, text=True)
+    if made.returncode:
+        pytest.skip(f"there are no loop devices here: {made.stderr}")
+    yield Path(made.stdout.strip())
+    subprocess.run(["losetup", "-d", made.stdout.strip()], check=True)
+
+
+@on_each
+@in_loop
+async def test_a_volume_without_a_file_system_is_a_device_of_the_container(loop: Path, kind: str) -> None:
+    async with disks(kind) as (node, driver), serving(driver):
+        driver.device = loop
+        await registered(driver)
+        await node.api.create(CSI_DRIVERS, {"metadata": {"name": NAME}, "spec": {"attachRequired": False}})
+        await disk(node, "d", "Block")
+        volume = {"name": "data", "persistentVolumeClaim": {"claimName": "d"}}
+        script = "head -c 11 /dev/disk; echo; echo written | dd of=/dev/disk conv=notrunc 2>/dev/null; sleep 1000"
+        devices = [{"name": "data", "devicePath": "/dev/disk"}]
+        spec = {"volumes": [volume], "nodeName": NODE}
+        await node.create(manifest("p", "sh", "-c", script, spec=spec, volumeDevices=devices))
+        await node.until("p", is_running)
+        await until(lambda: node.log("p") == ["on the disk"])
+        await until(lambda: loop.read_bytes()[:7] == b"written")
+        assert driver.published[0].volume_capability.block is not None
+        await node.create(task("wrong", "sleep 1000", "d"))
+        problem = "volume data has volumeMode Block, but is specified in volumeMounts"
+        await node.told("wrong", "FailedMount", f'MountVolume.SetUp failed for volume "data" : {problem}')
+        for name in ("wrong", "p"):
+            await node.delete(name, 0)
+        await until(lambda: not linux.mount_points(node.root / "pods"))
+        await until(lambda: driver.asked == ["stage vol-d", "publish vol-d", "unpublish vol-d", "unstage vol-d"])
+
+
+@in_loop
+async def test_a_device_of_the_machine_is_a_volume(loop: Path) -> None:
+    async with disks() as (node, _):
+        affinity = {"key": "kubernetes.io/hostname", "operator": "In", "values": [NODE]}
+        spec = {
+            "capacity": {"storage": "1Mi"},
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "",
+            "volumeMode": "Block",
+            "local": {"path": str(loop)},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [affinity]}]}},
+        }
+        await node.api.create(PERSISTENT_VOLUMES, {"metadata": {"name": "pv"}, "spec": spec})
+        claim: Obj = {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "",
+            "volumeMode": "Block",
+            "volumeName": "pv",
+        }
+        claim["resources"] = {"requests": {"storage": "1Mi"}}
+        await node.api.create(PERSISTENT_VOLUME_CLAIMS, {"metadata": {"name": "d"}, "spec": claim}, "default")
+        pod_spec = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "d", "readOnly": True}}]}
+        script = (
+            "head -c 11 /dev/disk; echo; dd if=/dev/zero of=/dev/disk count=1 2>/dev/null || echo refused; sleep 1000"
+        )
+        devices = [{"name": "data", "devicePath": "/dev/disk"}]
+        await node.create(manifest("p", "sh", "-c", script, spec=pod_spec, volumeDevices=devices))
+        await node.until("p", is_running)
+        await until(lambda: node.log("p") == ["on the disk", "refused"])

@@ -61,6 +61,11 @@ def inline_spec(manifest: Obj, source: Obj) -> Obj:
     return {"csi": spec, "accessModes": ["ReadWriteOnce"]}
 
 
+def is_device(spec: Obj) -> bool:
+    """Whether a PersistentVolume has no file system."""
+    return bool(spec.get("volumeMode") == "Block")
+
+
 def inline_handle(uid: str, name: str) -> str:
     return f"csi-{hashlib.sha256(f'{uid}{name}'.encode()).hexdigest()}"
 
@@ -71,19 +76,22 @@ def capability(can: frozenset[int], spec: Obj, manifest: Obj) -> VolumeCapabilit
         MOUNT_GROUP,
         SINGLE_NODE_MULTI_WRITER,
         AccessMode,
+        BlockVolume,
         MountVolume,
         VolumeCapability,
     )
 
-    group = (manifest["spec"].get("securityContext") or {}).get("fsGroup")
     modes: Sequence[str] = spec.get("accessModes") or ["ReadWriteOnce"]
-    mode = _MODES.get(modes[0], (1, 7))[SINGLE_NODE_MULTI_WRITER in can]
+    access = AccessMode(mode=_MODES.get(modes[0], (1, 7))[SINGLE_NODE_MULTI_WRITER in can])
+    if is_device(spec):
+        return VolumeCapability(block=BlockVolume(), access_mode=access)
+    group = (manifest["spec"].get("securityContext") or {}).get("fsGroup")
     mount = MountVolume(
         fs_type=spec["csi"].get("fsType") or "",
         mount_flags=list(spec.get("mountOptions") or ()),
         volume_mount_group=str(group) if group is not None and MOUNT_GROUP in can else "",
     )
-    return VolumeCapability(mount=mount, access_mode=AccessMode(mode=mode))
+    return VolumeCapability(mount=mount, access_mode=access)
 
 
 def takes_owner(about: CSIDriver | None, spec: Obj, can: frozenset[int]) -> bool:

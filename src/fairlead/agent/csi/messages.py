@@ -50,8 +50,14 @@ class AccessMode(Message, frozen=True):
     mode: Annotated[int, 1] = 0
 
 
+class BlockVolume(Message, frozen=True):
+    """As a device; there is no more to say of it."""
+
+
 class VolumeCapability(Message, frozen=True):
-    mount: Annotated[MountVolume, 2] = MountVolume()
+    #: One of the two.
+    block: Annotated[BlockVolume | None, 1] = None
+    mount: Annotated[MountVolume | None, 2] = None
     access_mode: Annotated[AccessMode, 3] = AccessMode()
 
 

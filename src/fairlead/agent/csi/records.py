@@ -55,6 +55,8 @@ def strike_out(folder: Path, target: Path) -> None:
         raise RuntimeFailure(f"{target} is still mounted")
     if target.is_dir() and not target.is_symlink():
         target.rmdir()
+    else:  # where a device was
+        target.unlink(missing_ok=True)
     (folder / _RECORD).unlink(missing_ok=True)
     folder.rmdir()
 

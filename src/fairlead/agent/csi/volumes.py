@@ -25,6 +25,7 @@ from fairlead.agent.csi.asked import (
     check_lifecycle,
     inline_handle,
     inline_spec,
+    is_device,
     takes_owner,
     told_of_pod,
 )
@@ -55,6 +56,7 @@ class StillMounted(OSError):
 
 
 class Mounted(msgspec.Struct, frozen=True):
+    #: Of a folder, or of a device where the volume is one.
     path: Path
     #: Whether the group of the pod gets what is in it.
     takes_owner: bool
@@ -113,10 +115,12 @@ class CsiVolumes:
         return sorted(volume.unique_name for volume in self._users)
 
     def _measurable(self) -> list[Measurable]:
+        """Devices tell nobody how full they are."""
         return [
             Measurable(folder.name, name, each.volume.driver, each.volume.handle, each.folder / "mount", each.staged)
             for folder, published in self._published.items()
             for name, each in published.items()
+            if not is_device(each.spec)
         ]
 
     def node_changed(self) -> None:
@@ -128,10 +132,6 @@ class CsiVolumes:
         spec, folder = found["spec"], self._pods / manifest["metadata"]["uid"]
         source: Obj = spec["csi"]
         volume, mine = Volume(source["driver"], source["volumeHandle"]), folder / PUBLISHED / name
-        if (spec.get("volumeMode") or "Filesystem") != "Filesystem":
-            raise VolumeProblem(
-                f"PersistentVolume {found['metadata']['name']} is a device, which this node does not support"
-            )
         about = await self._about(volume.driver)
         check_lifecycle(about, volume.driver, PERSISTENT)
         self._use(volume, folder)
@@ -143,7 +143,8 @@ class CsiVolumes:
                 await self._publish(_Publication(volume, manifest, name, spec, context, staged, mine, is_read_only))
             except RuntimeFailure as failure:
                 raise VolumeProblem(str(failure)) from None
-        return Mounted(mine / "mount", takes_owner(about, spec, driver.capabilities))
+        owns = not is_device(spec) and takes_owner(about, spec, driver.capabilities)
+        return Mounted(mine / "mount", owns)
 
     async def mount_inline(self, manifest: Obj, name: str, source: Obj) -> Mounted:
         """A volume that a pod has by itself, and that goes with it. VolumeProblem."""

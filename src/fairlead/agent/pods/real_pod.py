@@ -408,6 +408,7 @@ class RealPod:
         files = EnvFiles(self._volumes.path) if has_env_files else None
         await self._volumes.mount_images(self._volumes_wanted, container, place.images)
         devices = await place.device_plugins.given(self.manifest, container)
+        devices = devices._replace(devices=[*devices.devices, *self._volumes.devices(container)])
         env = await environment(container, meta.namespace, place.sources, self._downward(), services, files)
         env = {**devices.env, **env}
         folder, is_recursive = place.folder(meta.uid) / "etc", self._mounts_recursively(container)

@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from fairlead.agent.csi.asked import is_device
 from fairlead.agent.csi.volumes import CsiVolumes
 from fairlead.agent.runtimes.base import RuntimeFailure
 from fairlead.agent.volumes.host_paths import host_path
@@ -45,6 +46,8 @@ class Claimed(msgspec.Struct, frozen=True):
     takes_owner: bool
     #: Whether how full its file system is says how full the volume is.
     is_measured: bool = False
+    #: It has no file system.
+    is_device: bool = False
 
 
 class Claims(msgspec.Struct, frozen=True):
@@ -72,10 +75,11 @@ class Claims(msgspec.Struct, frozen=True):
             key = f"{meta['namespace']}/{name}"
             raise ClaimProblem(claim_problem(volume["name"], key, str(problem))) from problem
         is_read_only = bool((volume.get("persistentVolumeClaim") or {}).get("readOnly"))
+        _check_use(manifest["spec"], volume["name"], found["spec"])
         self._take(found, meta["uid"])
         if found["spec"].get("csi") is not None:
             mounted = await self.csi.mount(manifest, volume["name"], found, is_read_only=is_read_only)
-            return Claimed(mounted.path, is_read_only, mounted.takes_owner)
+            return Claimed(mounted.path, is_read_only, mounted.takes_owner, is_device=is_device(found["spec"]))
         return await self._path(found, is_read_only=is_read_only)
 
     def _take(self, found: Obj, uid: str) -> None:
@@ -151,6 +155,8 @@ class Claims(msgspec.Struct, frozen=True):
             if not any(matches_term(term, node.metadata.labels, node.metadata.name) for term in terms):
                 raise VolumeProblem(f'NodeAffinity check failed for volume "{name}" : no matching NodeSelectorTerms')
         if (local := spec.get("local")) is not None:
+            if is_device(spec):
+                return Claimed(await asyncio.to_thread(_local_device, local), is_read_only, False, is_device=True)
             path = await asyncio.to_thread(_local_path, local)
             return Claimed(path, is_read_only, takes_owner=True, is_measured=True)
         if (source := spec.get("hostPath")) is not None:
@@ -174,8 +180,25 @@ def _local_path(source: Obj) -> Path:
     if not path.exists():
         raise VolumeProblem(f'path "{path}" does not exist')
     if not path.is_dir():
-        raise VolumeProblem(f"{path} is not a folder; devices are not supported by this node")
+        raise VolumeProblem(f"{path} is not a folder, as a volume with a file system is")
     return path
+
+
+def _local_device(source: Obj) -> Path:
+    path = Path(source["path"])
+    if not path.is_block_device():
+        raise VolumeProblem(f"{path} is not a block device, as a volume without a file system is")
+    return path
+
+
+def _check_use(pod: Obj, name: str, spec: Obj) -> None:
+    """VolumeProblem where a container has a device as a folder, or the other way round."""
+    field, mode = ("volumeMounts", "Block") if is_device(spec) else ("volumeDevices", "Filesystem")
+    containers = (
+        each for kind in ("initContainers", "containers", "ephemeralContainers") for each in pod.get(kind) or ()
+    )
+    if any(used["name"] == name for container in containers for used in container.get(field) or ()):
+        raise VolumeProblem(f"volume {name} has volumeMode {mode}, but is specified in {field}")
 
 
 def _has_begun(manifest: Obj) -> bool:

@@ -15,7 +15,7 @@ import msgspec
 from fairlead.agent import linux
 from fairlead.agent.images_seam import Images
 from fairlead.agent.pods.environment import fully_expanded
-from fairlead.agent.runtimes.base import SHARED, SLAVE, Mount, RuntimeFailure
+from fairlead.agent.runtimes.base import SHARED, SLAVE, MachineDevice, Mount, RuntimeFailure
 from fairlead.agent.trees import remove_tree
 from fairlead.agent.volumes.content import PodContent
 from fairlead.agent.volumes.host_paths import host_path
@@ -48,6 +48,8 @@ class PodVolumes(msgspec.Struct):
     _read_only: set[str] = msgspec.field(default_factory=set)
     #: By name, where volumes of claims are whose file systems are measured.
     measured: dict[str, Path] = msgspec.field(default_factory=dict)
+    #: By name, volumes without a file system: where they are, and what may be done with them.
+    _devices: dict[str, tuple[Path, str]] = msgspec.field(default_factory=dict)
     _of_images: set[str] = msgspec.field(default_factory=set)
     #: By name, the digest of what was written last.
     _written: dict[str, bytes] = msgspec.field(default_factory=dict)
@@ -100,6 +102,16 @@ class PodVolumes(msgspec.Struct):
             found.append(Mount(source, target, is_read_only, is_below, propagation))
         return found
 
+    def devices(self, container: Obj) -> list[MachineDevice]:
+        """The volumes without a file system that a container has. VolumeProblem."""
+        found = []
+        for device in container.get("volumeDevices") or ():
+            if device["name"] not in self._devices:
+                raise VolumeProblem(f'volume "{device["name"]}" is not mounted')
+            path, access = self._devices[device["name"]]
+            found.append(MachineDevice(str(path), device["devicePath"], access))
+        return found
+
     def path(self, name: str) -> Path | None:
         """Where it is; None for one that has not been set up."""
         return self._paths.get(name)
@@ -132,7 +144,10 @@ class PodVolumes(msgspec.Struct):
     async def _claim(self, volume: Obj, content: PodContent) -> None:
         """Once found it is the pod's, whatever becomes of the claim."""
         name: str = volume["name"]
-        if name in self._paths or (claimed := await content.claimed(volume)) is None:
+        if name in self._paths or name in self._devices or (claimed := await content.claimed(volume)) is None:
+            return
+        if claimed.is_device:
+            self._devices[name] = claimed.path, "mr" if claimed.is_read_only else "mrw"
             return
         if claimed.is_read_only:
             self._read_only.add(name)
