@@ -167,7 +167,7 @@ async def test_a_pod_waits_for_its_claim_and_its_events_say_so(tmp_path: Path) -
         await node.api.create(
             PERSISTENT_VOLUME_CLAIMS, _claim("data", storageClassName="", volumeName="disk"), "default"
         )
-        unavailable = f'MountVolume.SetUp failed for volume "data" : path "{folder}" does not exist'
+        unavailable = f'MountVolume.SetUp failed for volume "disk" : path "{folder}" does not exist'
         await node.told("waits", "FailedMount", unavailable)
         folder.mkdir()
         await node.until("waits", is_phase("Succeeded"))
@@ -224,7 +224,7 @@ async def test_a_volume_of_another_node_is_not_mounted(tmp_path: Path) -> None:
         )
         await node.create(_task("waits", "true", "data", spec={"nodeName": NODE}))
         why = 'NodeAffinity check failed for volume "far" : no matching NodeSelectorTerms'
-        await node.told("waits", "FailedMount", f'MountVolume.SetUp failed for volume "data" : {why}')
+        await node.told("waits", "FailedMount", f'MountVolume.SetUp failed for volume "far" : {why}')
 
 
 @real_containers
@@ -304,7 +304,9 @@ async def test_a_volume_of_one_pod_is_no_others_who_came_past_the_scheduler(tmp_
         await node.until("first", is_running)
         await node.create(_task("second", "sleep 1000", "data", spec={"nodeName": NODE}))
         problem = "volume uses the ReadWriteOncePod access mode and is already in use by another pod"
-        await node.told("second", "FailedMount", f'MountVolume.SetUp failed for volume "data" : {problem}')
+        (volume,) = await _volumes(node)
+        failed = f'MountVolume.SetUp failed for volume "{volume["metadata"]["name"]}" : {problem}'
+        await node.told("second", "FailedMount", failed)
         assert not is_running(await node.pod("second"))
         await node.delete("first")
         await node.gone("first")

@@ -163,11 +163,11 @@ async def test_a_pod_waits_for_its_driver_and_is_told_what_that_says() -> None:
         await node.create(task("a", "exec sleep 1000", "d"))
         await attached(node)
         missing = f"driver name {NAME} not found in the list of registered CSI drivers"
-        await node.told("a", "FailedMount", f'MountVolume.SetUp failed for volume "data" : {missing}')
+        await node.told("a", "FailedMount", f'MountVolume.SetUp failed for volume "pv-d" : {missing}')
         driver.errors["stage"] = "no such disk"
         async with serving(driver):
             failed = "rpc error: code = Internal desc = no such disk"
-            await node.told("a", "FailedMount", f'MountVolume.SetUp failed for volume "data" : {failed}', 30)
+            await node.told("a", "FailedMount", f'MountVolume.SetUp failed for volume "pv-d" : {failed}', 30)
             driver.errors.clear()
             await node.until("a", is_running, 30)
 
@@ -457,7 +457,7 @@ async def test_a_volume_without_a_file_system_is_a_device_of_the_container(loop:
         assert driver.published[0].volume_capability.block is not None
         await node.create(task("wrong", "sleep 1000", "d"))
         problem = "volume data has volumeMode Block, but is specified in volumeMounts"
-        await node.told("wrong", "FailedMount", f'MountVolume.SetUp failed for volume "data" : {problem}')
+        await node.told("wrong", "FailedMount", f'MountVolume.SetUp failed for volume "pv-d" : {problem}')
         for name in ("wrong", "p"):
             await node.delete(name, 0)
         await until(lambda: not linux.mount_points(node.root / "pods"))

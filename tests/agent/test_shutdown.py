@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from fairlead.agent.shutdown import logind as our_logind
 from fairlead.agent.shutdown import setting as our_setting
 from fairlead.agent.shutdown.logind import NoLogind, connected
+from fairlead.agent.shutdown.shutdown import STATE
 from fairlead.api.builtin import NODES, PRIORITY_CLASSES
 from fairlead.api.objects import Obj
 from tests.agent.logind import bus, logind, with_bus
@@ -33,6 +35,12 @@ def address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 def setting(tmp_path: Path) -> Path:
     return tmp_path / "logind.conf.d" / "99-fairlead.conf"
+
+
+def times(root: Path) -> Obj:
+    """When the last shutdown was, as the agent keeps it for the next one to show."""
+    found: Obj = json.loads((root / STATE).read_bytes())["data"]
+    return found
 
 
 async def ready(node: RealNode) -> Obj:
@@ -86,6 +94,8 @@ async def test_pods_end_before_the_machine_the_important_ones_last(tmp_path: Pat
         assert ends == sorted(ends)
         await until_ready(node, "False", "node is shutting down")
         assert await node.told_of_node("NodeShutdown") == ["Shutdown manager detected shutdown event"]
+
+        assert 0 < times(node.root)["began"] < times(node.root)["ended"]
 
         await machine.announce(is_going_down=False)
         await until_ready(node, "True", "kubelet is posting ready status")

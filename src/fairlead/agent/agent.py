@@ -196,7 +196,7 @@ class NodeAgent:
         self._network, self._root = networking(config), root
         self._drivers, self._csi_drivers = DeviceDrivers(api, identity.name), CsiDrivers(api, identity.name)
         self._device_plugins = DevicePlugins(root)
-        self._shutdown = Shutdown(periods_of(self._configured))
+        self._shutdown = Shutdown(periods_of(self._configured), root)
         kinds: dict[str, PluginHandler] = {DRA: self._drivers, CSI: self._csi_drivers}
         if self._runtime.has_users:  # a user may give nobody a device
             kinds[DEVICE_PLUGIN] = self._device_plugins
@@ -308,7 +308,7 @@ class NodeAgent:
                     group.create_task(resources.run(), name="pod resources")
                 if self._serving is not None:
                     shown = whole_document(self._configured.configuration)
-                    families = resources.families
+                    families = *resources.families, *self._shutdown.families
                     streams = RealPodStreams(worker, place, shown, self._measured, evictions.counts, families)
                     group.create_task(self._serve(self._serving, streams))
                 await nodes.synced()

@@ -73,6 +73,8 @@ class _Publication(msgspec.Struct, frozen=True):
     staged: str
     folder: Path
     is_read_only: bool
+    #: The name of its PersistentVolume, if it has one.
+    shown: str = ""
 
 
 class CsiVolumes:
@@ -140,7 +142,8 @@ class CsiVolumes:
         async with self._lock(volume):
             try:
                 staged = await self._stage(driver, volume, spec, context, manifest)
-                await self._publish(_Publication(volume, manifest, name, spec, context, staged, mine, is_read_only))
+                about_it = volume, manifest, name, spec, context, staged, mine, is_read_only
+                await self._publish(_Publication(*about_it, shown=found["metadata"]["name"]))
             except RuntimeFailure as failure:
                 raise VolumeProblem(str(failure)) from None
         owns = not is_device(spec) and takes_owner(about, spec, driver.capabilities)
@@ -173,7 +176,7 @@ class CsiVolumes:
                     if self._published.get(self._pods / uid, {}).get(name) is publication:
                         await self._tell(publication)
             except (RuntimeFailure, VolumeProblem, ApiError, OSError) as problem:
-                problems[name] = str(problem)
+                problems[publication.shown or name] = str(problem)
         return problems
 
     def can_grow(self, uid: str, name: str) -> bool:

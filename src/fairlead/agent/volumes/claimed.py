@@ -74,9 +74,16 @@ class Claims(msgspec.Struct, frozen=True):
         except VolumeProblem as problem:
             key = f"{meta['namespace']}/{name}"
             raise ClaimProblem(claim_problem(volume["name"], key, str(problem))) from problem
+        try:
+            return await self._mounted(manifest, volume, found)
+        except VolumeProblem as problem:
+            problem.volume = found["metadata"]["name"]
+            raise
+
+    async def _mounted(self, manifest: Obj, volume: Obj, found: Obj) -> Claimed:
         is_read_only = bool((volume.get("persistentVolumeClaim") or {}).get("readOnly"))
         _check_use(manifest["spec"], volume["name"], found["spec"])
-        self._take(found, meta["uid"])
+        self._take(found, manifest["metadata"]["uid"])
         if found["spec"].get("csi") is not None:
             mounted = await self.csi.mount(manifest, volume["name"], found, is_read_only=is_read_only)
             return Claimed(mounted.path, is_read_only, mounted.takes_owner, is_device=is_device(found["spec"]))

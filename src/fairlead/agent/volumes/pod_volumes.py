@@ -66,7 +66,8 @@ class PodVolumes(msgspec.Struct):
             except ClaimProblem as problem:
                 first = first or str(problem)
             except (VolumeProblem, ApiError, OSError) as problem:
-                first = first or f'MountVolume.SetUp failed for volume "{volume["name"]}" : {problem}'
+                name = (problem.volume if isinstance(problem, VolumeProblem) else "") or volume["name"]
+                first = first or f'MountVolume.SetUp failed for volume "{name}" : {problem}'
         return first
 
     async def mount_images(self, volumes: Sequence[Obj], container: Obj, images: Images) -> None:
