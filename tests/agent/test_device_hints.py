@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from fairlead.agent.device_plugins.hints import PluginHints
+from fairlead.agent.device_plugins.holdings import Holdings
+from fairlead.agent.device_plugins.inventory import Inventory
 from fairlead.agent.device_plugins.manager import DevicePlugins
 from fairlead.agent.device_plugins.messages import HEALTHY, Device, NumaNode, Options, Topology
 from fairlead.agent.topology.manager import TopologyManager
@@ -19,6 +22,7 @@ from tests.agent.device_plugin import RESOURCE, FakePlugin, offering
 from tests.agent.machine import in_loop, real_containers
 from tests.agent.oci_node import is_phase, is_running, manifest, real_node
 from tests.agent.test_device_plugins import devices_of, has, node_with_plugins, until
+from tests.work import calls
 
 MACHINE = Machine(cpus=8, memory_bytes=1 << 33, ephemeral_storage_bytes=1 << 36, max_pid=32768)
 #: CPUs 0 to 3 are of NUMA node 0, 4 to 7 of node 1.
@@ -157,3 +161,13 @@ async def test_a_pod_that_cannot_be_where_its_device_is_is_refused(short: Path) 
         status = (await node.pod("second"))["status"]
         assert (status["phase"], status["reason"]) == ("Failed", "TopologyAffinityError")
         assert status["message"] == "Pod was rejected: Resources cannot be allocated with Topology locality"
+
+
+def test_a_plugin_that_names_numa_nodes_that_no_machine_has_makes_little_more_work(tmp_path: Path) -> None:
+    def work(nodes: Callable[[int], tuple[int, ...]]) -> int:
+        offered = {RESOURCE: Inventory({f"d{each}": nodes(each) for each in range(1000)}, frozenset())}
+        wanting = pod("a", 1)
+        hints = PluginHints(wanting, frozenset(range(8)), offered, Holdings(tmp_path), lambda _: {RESOURCE: 1})
+        return calls(lambda: hints.of_container(wanting["spec"]["containers"][0]))
+
+    assert work(lambda each: (each % 8, 1000 + each)) < 5 * work(lambda each: (each % 8,))

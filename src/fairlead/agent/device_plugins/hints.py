@@ -17,8 +17,8 @@ from fairlead.api.podresources import is_sidecar
 from fairlead.node.numa_hints import Hint, Hints
 from fairlead.node.requests import most_at_once
 
-#: How many devices there are of the same NUMA nodes.
-_Counts: TypeAlias = Mapping[tuple[int, ...], int]
+#: How many devices there are of the same NUMA nodes, of those that the machine has.
+_Counts: TypeAlias = Mapping[frozenset[int], int]
 
 
 class PluginHints:
@@ -30,7 +30,7 @@ class PluginHints:
     def __init__(
         self,
         manifest: Obj,
-        nodes: Set[int],
+        nodes: frozenset[int],
         offered: Mapping[str, Inventory],
         holdings: Holdings,
         wanted: Callable[[Obj], Mapping[str, int]],
@@ -86,16 +86,24 @@ class PluginHints:
         self, resource: str, count: int, held: Mapping[str, tuple[int, ...]] | None, reusable: Iterable[str]
     ) -> list[Hint] | None:
         inventory = self._of(resource)
-        every = Counter(inventory.nodes.values())
-        if not any(every):
+        if not any(listed := Counter(inventory.nodes.values())):
             return None
+        every = self._counted(listed)
         if held is not None:
-            return self._possible(every, Counter(held.values()), (), count) if len(held) == count else []
+            known = self._counted(Counter(held.values()))
+            return self._possible(every, known, (), count) if len(held) == count else []
         again = [inventory.nodes.get(id_, ()) for id_ in reusable]
-        free = Counter(inventory.nodes[id_] for id_ in self._free(resource))
+        free = self._counted(Counter(inventory.nodes[id_] for id_ in self._free(resource)))
         if free.total() + len(again) < count:
             return []
         return self._possible(every, free, again, count)
+
+    def _counted(self, listed: Mapping[tuple[int, ...], int]) -> Counter[frozenset[int]]:
+        """A plugin may name others than the machine has, and many of them."""
+        found = Counter[frozenset[int]]()
+        for of, count in listed.items():
+            found[self._nodes & frozenset(of)] += count
+        return found
 
     def _possible(self, every: _Counts, free: _Counts, again: Iterable[tuple[int, ...]], count: int) -> list[Hint]:
         """Those of the fewest NUMA nodes that could ever be enough are preferred; what is used again is there."""
