@@ -308,6 +308,13 @@ async def test_a_volume_of_one_pod_is_no_others_who_came_past_the_scheduler(tmp_
         failed = f'MountVolume.SetUp failed for volume "{volume["metadata"]["name"]}" : {problem}'
         await node.told("second", "FailedMount", failed)
         assert not is_running(await node.pod("second"))
+        await node.stop()
+        await node.start()  # which of the two it finds first does not matter
+        await node.create(_task("third", "sleep 1000", "data", spec={"nodeName": NODE}))
+        await node.told("third", "FailedMount", failed)
+        assert is_running(await node.pod("first"))
+        assert not is_running(await node.pod("second"))
+        await node.delete("third")
         await node.delete("first")
         await node.gone("first")
         await node.until("second", is_running)

@@ -18,14 +18,15 @@ from fairlead.agent.csi.volumes import CsiVolumes
 from fairlead.agent.runtimes.base import RuntimeFailure
 from fairlead.agent.volumes.host_paths import host_path
 from fairlead.agent.volumes.problems import ClaimProblem, VolumeProblem
-from fairlead.api.builtin import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
+from fairlead.api.builtin import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
 from fairlead.api.errors import ApiError
 from fairlead.api.event_types import NORMAL
 from fairlead.api.meta import Object
 from fairlead.api.node_affinity import NodeSelector, matches_term
 from fairlead.api.objects import Obj
+from fairlead.api.pods import FINISHED
 from fairlead.api.quantity import parse
-from fairlead.api.verbs import Api
+from fairlead.api.verbs import Api, ListQuery
 from fairlead.kinds.object_references import claim_name
 from fairlead.node.container_sync import Note
 from fairlead.node.start_requirements import claim_problem
@@ -83,18 +84,40 @@ class Claims(msgspec.Struct, frozen=True):
     async def _mounted(self, manifest: Obj, volume: Obj, found: Obj) -> Claimed:
         is_read_only = bool((volume.get("persistentVolumeClaim") or {}).get("readOnly"))
         _check_use(manifest["spec"], volume["name"], found["spec"])
-        self._take(found, manifest["metadata"]["uid"])
+        await self._take(manifest, found)
         if found["spec"].get("csi") is not None:
             mounted = await self.csi.mount(manifest, volume["name"], found, is_read_only=is_read_only)
             return Claimed(mounted.path, is_read_only, mounted.takes_owner, is_device=is_device(found["spec"]))
         return await self._path(found, is_read_only=is_read_only)
 
-    def _take(self, found: Obj, uid: str) -> None:
-        """VolumeProblem where one pod alone may have it, and another has: one that came past the scheduler."""
-        users = self._users[found["metadata"]["name"]]
-        if found["spec"].get("accessModes") == [_ONE_POD] and users - {uid}:
-            raise VolumeProblem("volume uses the ReadWriteOncePod access mode and is already in use by another pod")
-        users.add(uid)
+    async def _take(self, manifest: Obj, found: Obj) -> None:
+        """VolumeProblem where one pod alone may have it, and another has: one that came past the scheduler.
+
+        Who had it under an earlier agent keeps it.
+        """
+        name, uid = found["metadata"]["name"], manifest["metadata"]["uid"]
+        if found["spec"].get("accessModes") == [_ONE_POD] and not _has_begun(manifest):
+            others = await self._begun_with(found["spec"]["claimRef"])
+            if (others | self._users[name]) - {uid}:
+                raise VolumeProblem("volume uses the ReadWriteOncePod access mode and is already in use by another pod")
+        self._users[name].add(uid)
+
+    async def _begun_with(self, claim: Obj) -> set[str]:
+        """The pods of this node that have run with the claim, and have not ended."""
+        query = ListQuery(fields=f"spec.nodeName={self.node_name}")
+        try:
+            pods = [found.obj() for found in (await self.api.list(PODS, claim["namespace"], query)).items]
+        except (ApiError, OSError) as error:
+            raise VolumeProblem(f"failed to list the pods of the node: {error}") from error
+        return {
+            pod["metadata"]["uid"]
+            for pod in pods
+            if _has_begun(pod)
+            and (pod.get("status") or {}).get("phase") not in FINISHED
+            and any(
+                claim_name(pod["metadata"]["name"], each) == claim["name"] for each in pod["spec"].get("volumes") or ()
+            )
+        }
 
     def release(self, uid: str) -> None:
         """Nothing of the pod is mounted any more."""
