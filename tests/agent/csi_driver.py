@@ -36,6 +36,10 @@ class CsiDriver:
     about: csi.NodeInfo = ABOUT
     asked: list[str] = field(default_factory=list)
     told: list[RegistrationStatus] = field(default_factory=list)
+    #: What volumes without a file system are.
+    device: Path = Path("/dev/null")
+    #: How full its volumes are.
+    usage: Sequence[csi.Usage] = ()
     published: list[csi.Publish] = field(default_factory=list)
     #: By name of the call.
     errors: dict[str, str] = field(default_factory=dict)
@@ -63,6 +67,8 @@ class CsiDriver:
             (self._unstage, csi.UNSTAGE_VOLUME),
             (self._publish, csi.PUBLISH_VOLUME),
             (self._unpublish, csi.UNPUBLISH_VOLUME),
+            (self._expand, csi.EXPAND_VOLUME),
+            (self._stats, csi.GET_VOLUME_STATS),
         )
         return {method.path: handler(serve, method) for serve, method in served}
 
@@ -89,20 +95,24 @@ class CsiDriver:
     async def _stage(self, stream: Any) -> None:
         asked: csi.Stage = await stream.recv_message()
         self._note("stage", asked.volume_id)
-        await asyncio.to_thread(_bind, self.content(asked.volume_id), Path(asked.staging_target_path))
+        if asked.volume_capability.block is None:
+            await asyncio.to_thread(_bind, self.content(asked.volume_id), Path(asked.staging_target_path))
         await stream.send_message(Nothing())
 
     async def _unstage(self, stream: Any) -> None:
         asked: csi.Unstage = await stream.recv_message()
         self._note("unstage", asked.volume_id)
-        await asyncio.to_thread(linux.unmount, Path(asked.staging_target_path))
+        await asyncio.to_thread(linux.unmount_below, Path(asked.staging_target_path))
         await stream.send_message(Nothing())
 
     async def _publish(self, stream: Any) -> None:
         asked: csi.Publish = await stream.recv_message()
         self._note("publish", asked.volume_id)
         self.published.append(asked)
-        await asyncio.to_thread(_bind, Path(asked.staging_target_path), Path(asked.target_path))
+        source = Path(asked.staging_target_path) if asked.staging_target_path else self.content(asked.volume_id)
+        if asked.volume_capability.block is not None:
+            source = self.device
+        await asyncio.to_thread(_bind, source, Path(asked.target_path))
         await stream.send_message(Nothing())
 
     async def _unpublish(self, stream: Any) -> None:
@@ -110,6 +120,17 @@ class CsiDriver:
         self._note("unpublish", asked.volume_id)
         await asyncio.to_thread(linux.unmount, Path(asked.target_path))
         await stream.send_message(Nothing())
+
+    async def _expand(self, stream: Any) -> None:
+        asked: csi.Expand = await stream.recv_message()
+        assert asked.capacity_range is not None and linux.mount_points(Path(asked.volume_path))
+        self._note("expand", f"{asked.volume_id} to {asked.capacity_range.required_bytes}")
+        await stream.send_message(Nothing())
+
+    async def _stats(self, stream: Any) -> None:
+        asked: csi.StatsRequest = await stream.recv_message()
+        self._note("stats", asked.volume_id)
+        await stream.send_message(csi.Stats(usage=list(self.usage)))
 
     def _note(self, call: str, volume: str) -> None:
         self.asked.append(f"{call} {volume}")
@@ -119,7 +140,10 @@ class CsiDriver:
 
 def _bind(source: Path, target: Path) -> None:
     """It may be asked twice."""
-    target.mkdir(exist_ok=True)
+    if source.is_dir():
+        target.mkdir(exist_ok=True)
+    else:
+        target.touch()
     if not linux.mount_points(target):
         linux.mount(str(source), target, flags=linux.MS_BIND)
 

@@ -17,6 +17,7 @@ from fairlead.agent.volumes.ownership import give_to_group
 from fairlead.api.builtin import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
 from fairlead.api.errors import NotFound
 from fairlead.api.objects import Obj
+from fairlead.node.stats.kubelet_metrics import families
 from tests.agent.machine import in_loop, real_containers, until
 from tests.agent.oci_node import NODE, RealNode, is_phase, is_running, manifest, real_node
 
@@ -166,7 +167,7 @@ async def test_a_pod_waits_for_its_claim_and_its_events_say_so(tmp_path: Path) -
         await node.api.create(
             PERSISTENT_VOLUME_CLAIMS, _claim("data", storageClassName="", volumeName="disk"), "default"
         )
-        unavailable = f'MountVolume.SetUp failed for volume "data" : path "{folder}" does not exist'
+        unavailable = f'MountVolume.SetUp failed for volume "disk" : path "{folder}" does not exist'
         await node.told("waits", "FailedMount", unavailable)
         folder.mkdir()
         await node.until("waits", is_phase("Succeeded"))
@@ -223,7 +224,7 @@ async def test_a_volume_of_another_node_is_not_mounted(tmp_path: Path) -> None:
         )
         await node.create(_task("waits", "true", "data", spec={"nodeName": NODE}))
         why = 'NodeAffinity check failed for volume "far" : no matching NodeSelectorTerms'
-        await node.told("waits", "FailedMount", f'MountVolume.SetUp failed for volume "data" : {why}')
+        await node.told("waits", "FailedMount", f'MountVolume.SetUp failed for volume "far" : {why}')
 
 
 @real_containers
@@ -275,3 +276,45 @@ def test_a_volume_given_to_a_group_follows_no_symlink(tmp_path: Path) -> None:
     (volume / "deep/file").chmod(0o600)
     give_to_group(volume, gid, only_on_mismatch=True)
     assert stat.S_IMODE((volume / "deep/file").stat().st_mode) == 0o600
+
+
+@real_containers
+@in_loop
+async def test_how_full_the_file_system_of_a_claim_is(tmp_path: Path) -> None:
+    async with real_node(tmp_path) as node:
+        await node.api.create(PERSISTENT_VOLUME_CLAIMS, _claim("data"), "default")
+        await node.create(_task("stays", "sleep 1000", "data"))
+        await node.until("stays", is_running)
+        found = await node.measured(lambda found: any(pod.volumes for pod in found.pods))
+        (volume,) = (each for pod in found.pods for each in pod.volumes if each.claim)
+        assert (volume.name, volume.claim) == ("data", "data")
+        assert volume.filesystem.capacity == os.statvfs(node.root).f_blocks * os.statvfs(node.root).f_frsize
+        shown = {family.name: list(samples) for family, samples in families(found, {})}
+        (capacity,) = shown["kubelet_volume_stats_capacity_bytes"]
+        assert dict(capacity.labels) == {"namespace": "default", "persistentvolumeclaim": "data"}
+
+
+@real_containers
+@in_loop
+async def test_a_volume_of_one_pod_is_no_others_who_came_past_the_scheduler(tmp_path: Path) -> None:
+    async with real_node(tmp_path) as node:
+        claim = _claim("data", accessModes=["ReadWriteOncePod"])
+        await node.api.create(PERSISTENT_VOLUME_CLAIMS, claim, "default")
+        await node.create(_task("first", "sleep 1000", "data"))
+        await node.until("first", is_running)
+        await node.create(_task("second", "sleep 1000", "data", spec={"nodeName": NODE}))
+        problem = "volume uses the ReadWriteOncePod access mode and is already in use by another pod"
+        (volume,) = await _volumes(node)
+        failed = f'MountVolume.SetUp failed for volume "{volume["metadata"]["name"]}" : {problem}'
+        await node.told("second", "FailedMount", failed)
+        assert not is_running(await node.pod("second"))
+        await node.stop()
+        await node.start()  # which of the two it finds first does not matter
+        await node.create(_task("third", "sleep 1000", "data", spec={"nodeName": NODE}))
+        await node.told("third", "FailedMount", failed)
+        assert is_running(await node.pod("first"))
+        assert not is_running(await node.pod("second"))
+        await node.delete("third")
+        await node.delete("first")
+        await node.gone("first")
+        await node.until("second", is_running)

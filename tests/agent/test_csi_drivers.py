@@ -12,6 +12,7 @@ from fairlead.agent.csi.drivers import CSI, CsiDrivers
 from fairlead.agent.csi.messages import NodeInfo, Topology
 from fairlead.agent.csi.volumes import PUBLISHED, CsiVolumes
 from fairlead.agent.plugins.messages import PluginInfo
+from fairlead.agent.pods.sources import Sources
 from fairlead.api.builtin import CSI_NODES, NODES
 from fairlead.api.encoded import Encoded
 from fairlead.api.objects import Obj
@@ -152,7 +153,7 @@ async def test_what_an_agent_leaves_that_is_killed_as_it_mounts_is_removed(tmp_p
         for each in left:
             (folder / each).mkdir() if each.endswith("/") else (folder / each).touch()
     drivers = CsiDrivers(server.api, NODE)
-    volumes = CsiVolumes(tmp_path, pods, server.api, NODE, drivers, lambda: None, lambda: None)
+    volumes = CsiVolumes(tmp_path, pods, Sources(server.api), NODE, drivers, lambda: None, lambda: None)
     assert volumes.folders() == [pods / "uid"]
     await volumes.unmount(pods / "uid")
     assert not volumes.folders()

@@ -12,12 +12,14 @@ import pytest
 
 from fairlead.agent.cgroups.hierarchies import hierarchies
 from fairlead.agent.cgroups.machine import Cgroups
+from fairlead.agent.device_plugins.messages import NumaNode, Topology
 from fairlead.agent.grpc.client import Client
 from fairlead.agent.grpc.methods import Nothing
 from fairlead.agent.pod_resources.lister import FOLDER as POD_RESOURCES
-from fairlead.agent.pod_resources.messages import GET_ALLOCATABLE, LIST
-from fairlead.api.builtin import PODS
+from fairlead.agent.pod_resources.messages import GET_ALLOCATABLE, LIST, ContainerMemory
+from fairlead.api.builtin import NODES, PODS
 from fairlead.api.objects import Obj
+from fairlead.api.quantity import parse
 from fairlead.api.verbs import PatchType
 from fairlead.node.configuration.errors import StartupError
 from tests.agent.device_driver import short as short
@@ -32,6 +34,13 @@ pytestmark = [
 
 CPUS = sorted(os.sched_getaffinity(0))
 STATIC = {"cpuManagerPolicy": "static", "systemReserved": {"cpu": "1"}, "cpuManagerReconcilePeriod": "1s"}
+
+
+STATIC_MEMORY = {
+    "systemReserved": {"cpu": "1", "memory": "64Mi"},
+    "memoryManagerPolicy": "Static",
+    "reservedMemory": [{"numaNode": 0, "limits": {"memory": "64Mi"}}],
+}
 
 
 def amounts(cpu: str) -> Obj:
@@ -143,10 +152,7 @@ async def test_an_agent_does_not_go_on_with_the_state_of_another_policy(tmp_path
 
 @in_loop
 async def test_memory_of_numa_nodes_is_set_aside_for_guaranteed_pods(tmp_path: Path) -> None:
-    reserved = {"systemReserved": {"cpu": "1", "memory": "64Mi"}}
-    memory = [{"numaNode": 0, "limits": {"memory": "64Mi"}}]
-    document = {**STATIC, **reserved, "memoryManagerPolicy": "Static", "reservedMemory": memory}
-    async with real_node(tmp_path, document) as node:
+    async with real_node(tmp_path, {**STATIC, **STATIC_MEMORY}) as node:
         await node.create(manifest("first", "sleep", "1000", resources=amounts("1")))
         first = await node.until("first", is_running)
         assert (_read(node, first, "", "cpuset.mems") or "").strip() == "0"
@@ -174,8 +180,8 @@ async def test_a_node_whose_reserved_memory_is_another_does_not_start(tmp_path: 
 
 
 @in_loop
-async def test_who_asks_is_told_which_cpus_a_container_has(short: Path) -> None:
-    async with real_node(short, STATIC) as node:
+async def test_who_asks_is_told_which_cpus_and_memory_a_container_has(short: Path) -> None:
+    async with real_node(short, {**STATIC, **STATIC_MEMORY}) as node:
         await node.create(manifest("exclusive", "sleep", "1000", resources=amounts("1")))
         await node.create(manifest("shared", "sleep", "1000"))
         for name in ("exclusive", "shared"):
@@ -184,6 +190,14 @@ async def test_who_asks_is_told_which_cpus_a_container_has(short: Path) -> None:
         try:
             listed = (await client.call(LIST, Nothing())).pod_resources
             assert {pod.name: pod.containers[0].cpu_ids for pod in listed} == {"exclusive": [CPUS[1]], "shared": []}
-            assert (await client.call(GET_ALLOCATABLE, Nothing())).cpu_ids == CPUS[1:]
+            node_0 = Topology(nodes=[NumaNode(id=0)])
+            own = ContainerMemory(memory_type="memory", size=32 << 20, topology=node_0)
+            assert {pod.name: pod.containers[0].memory for pod in listed} == {"exclusive": [own], "shared": []}
+            there_is = await client.call(GET_ALLOCATABLE, Nothing())
+            assert there_is.cpu_ids == CPUS[1:]
+            (memory,) = (each for each in there_is.memory if each.memory_type == "memory")
+            assert memory.topology == node_0
+            total = parse((await node.api.get(NODES, "n1")).obj()["status"]["capacity"]["memory"]).units
+            assert memory.size == total - (64 << 20)
         finally:
             client.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,14 @@ from fairlead.agent import linux
 from fairlead.agent.pods.sources import Sources
 from fairlead.agent.volumes.payload import Owner, PayloadFile, write_payload
 from fairlead.agent.volumes.subpaths import OutsideOfVolume, mount_subpath
-from fairlead.api.builtin import CONFIG_MAPS, PODS, SECRETS
+from fairlead.api.builtin import CONFIG_MAPS, EVENTS, PODS, SECRETS
 from fairlead.api.objects import Obj
 from fairlead.compose import restored
 from fairlead.runtime.loops import run_virtual
 from tests.agent.folder_images import FolderImage
 from tests.agent.machine import in_loop, real_containers
 from tests.agent.oci_node import NODE, is_phase, is_running, manifest, real_node, state
-from tests.agent.runtime_place import IMAGE
+from tests.agent.runtime_place import IMAGE, on_each
 
 #: What came from the API is looked at again so often.
 OFTEN = {"syncFrequency": "100ms"}
@@ -328,13 +329,46 @@ async def test_the_files_of_an_image_are_a_volume_that_nobody_changes(tmp_path: 
         await node.create(manifest("reads", "sh", "-c", script, spec=spec, volumeMounts=mounts))
         await node.until("reads", is_phase("Succeeded"))
         assert node.log("reads") == ["new", "other", "old", "refused"]
-        missing = {"volumes": [{"name": "v", "image": {"reference": "no/where:1", "pullPolicy": "Never"}}]}
-        await node.create(manifest("waits", "true", spec=missing))
-        problem = 'Container image "no/where:1" is not present with pull policy of Never'
-        await node.told("waits", "FailedMount", f'MountVolume.SetUp failed for volume "v" : {problem}')
         await node.delete("reads")
         await node.gone("reads")
         assert (below / "data/other").exists()
+
+
+@on_each
+@in_loop
+async def test_an_image_that_cannot_be_a_volume_holds_up_who_mounts_it(tmp_path: Path, kind: str) -> None:
+    """The container says so as one whose own image cannot be had; the others run."""
+    async with real_node(tmp_path, kind=kind) as node:
+        volumes = [
+            {"name": "never", "image": {"reference": "fairlead.invalid/no/where:1", "pullPolicy": "Never"}},
+            {"name": "pulled", "image": {"reference": "fairlead.invalid/no/where:2"}},
+            {"name": "wrong", "image": {"reference": "No:thing!"}},
+        ]
+        mounts = {name: [{"name": name, "mountPath": "/v"}] for name in ("never", "pulled", "wrong")}
+        pod = manifest("waits", "sleep", "1000", spec={"volumes": volumes})
+        (usual,) = pod["spec"]["containers"]
+        pod["spec"]["containers"] += [{**usual, "name": name, "volumeMounts": each} for name, each in mounts.items()]
+        await node.create(pod)
+
+        def waits(name: str, reason: str) -> Callable[[Obj], bool]:
+            return lambda pod: state(pod, name).get("state", {}).get("waiting", {}).get("reason") == reason
+
+        await node.until("waits", lambda pod: "running" in state(pod).get("state", {}))
+        shown = await node.until("waits", waits("never", "ErrImageNeverPull"))
+        problem = 'Container image "fairlead.invalid/no/where:1" is not present with pull policy of Never'
+        assert state(shown, "never")["state"]["waiting"]["message"] == problem
+        await node.until("waits", waits("wrong", "InvalidImageName"))
+        shown = await node.until("waits", waits("pulled", "ImagePullBackOff"))
+        message = state(shown, "pulled")["state"]["waiting"]["message"]
+        assert message.startswith('Back-off pulling image "fairlead.invalid/no/where:2": ErrImagePull: ')
+        await node.told("waits", "ErrImageNeverPull", problem)
+        await node.told("waits", "Pulling", 'Pulling image "fairlead.invalid/no/where:2"')
+        await node.told("waits", "BackOff", 'Back-off pulling image "fairlead.invalid/no/where:2"')
+        events = [each.obj() for each in (await node.api.list(EVENTS, "default")).items]
+        paths = {each["message"]: each["involvedObject"].get("fieldPath", "") for each in events}
+        assert paths["Error: ErrImageNeverPull"] == "spec.containers{never}"
+        assert paths["Error: ErrImagePull"] == paths["Error: ImagePullBackOff"] == "spec.containers{pulled}"
+        assert paths[problem] == paths['Pulling image "fairlead.invalid/no/where:2"'] == ""
 
 
 @pytest.mark.slow

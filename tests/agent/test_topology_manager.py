@@ -39,7 +39,8 @@ def kept(root: Path) -> Obj:
 
 
 def counted(of: TopologyManager) -> dict[str, float]:
-    series = ((family.name, reading) for family in of.families for _, reading in family.read())
+    families = (family for family in of.families if "aligned" not in family.name)
+    series = ((family.name, reading) for family in families for _, reading in family.read())
     return {name: reading for name, reading in series if isinstance(reading, int | float)}
 
 
@@ -132,3 +133,21 @@ def test_settings_that_cannot_be(tmp_path: Path, document: Obj, problem: str) ->
     with pytest.raises(StartupError) as refused:
         manager(tmp_path, **document)
     assert str(refused.value) == problem
+
+
+@in_loop
+async def test_what_is_certain_to_be_together_is_counted(tmp_path: Path) -> None:
+    of = manager(
+        tmp_path, topologyManagerPolicy="single-numa-node", cpuManagerPolicyOptions={"full-pcpus-only": "true"}
+    )
+    of.allocate(pod("a", "2"), lambda uid: True)
+    of.allocate(pod("b", "3"), lambda uid: True)  # one NUMA node cannot have them now
+    of.allocate(pod("c", "500m"), lambda uid: True)
+    shown = {family.name: dict(family.read()) for family in of.families if "aligned" in family.name}
+    zero = {("pod", "numa_node"): 0}
+    assert shown == {
+        "kubelet_container_aligned_compute_resources_count": zero
+        | {("container", "numa_node"): 2, ("container", "physical_cpu"): 1},
+        "kubelet_container_aligned_compute_resources_failure_count": zero
+        | {("container", "numa_node"): 1, ("container", "physical_cpu"): 0},
+    }

@@ -26,7 +26,7 @@ def test_every_option_of_the_table_is_one(option: str) -> None:
 @pytest.mark.parametrize(
     "spec",
     [
-        {"containers": [{"name": "c", "volumeDevices": [{"name": "v"}]}]},
+        {"volumes": [{"name": "v", "nfs": {"server": "s", "path": "/"}}]},
         {"volumes": [{"name": "v", "emptyDir": {"medium": "HugePages"}}]},
         {"somethingNew": "x"},
     ],

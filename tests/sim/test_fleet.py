@@ -24,7 +24,8 @@ from fairlead.runtime.loops import run_virtual
 from fairlead.server.assembly import Server
 from fairlead.server.registry.registry import UserApi
 from fairlead.sim.leases import RENEWING
-from fairlead.sim.nodes import FAILED, NodeShape, uniform
+from fairlead.sim.node_settings import KUBELET_CONFIG
+from fairlead.sim.nodes import FAILED, GOES_DOWN, NodeShape, uniform
 from fairlead.store.embedded import EmbeddedStore, PendingWrite
 from fairlead.store.memory import MemoryStore
 from tests.store.unreliable import UnreliableMemory, Weather
@@ -593,3 +594,49 @@ def test_a_pod_with_readiness_gates_is_ready_once_their_conditions_are_true() ->
             assert (await conditions())["Ready"]["status"] == "False"
 
     run_virtual(run())
+
+
+def test_a_machine_that_goes_down_ends_its_pods_in_order_and_is_off_then() -> None:
+    """As far as its kubelet is told to; without that it is off at once, and its pods look as if they ran."""
+
+    async def check(api: UserApi, informers: Informers) -> None:
+        configuration = "{shutdownGracePeriod: 30s, shutdownGracePeriodCriticalPods: 10s}"
+        told = {KUBELET_CONFIG: configuration}
+        await api.patch(NODES, "node-1", "", {"metadata": {"annotations": told}})
+        await api.create(PODS, pod("usual", nodeName="node-1", terminationGracePeriodSeconds=60), "default")
+        critical = {"nodeName": "node-1", "priorityClassName": "system-node-critical"}
+        await api.create(PODS, pod("critical", **critical), "default")
+        await api.create(PODS, pod("elsewhere", nodeName="node-2"), "default")
+        await asyncio.sleep(10)
+        for name in ("node-1", "node-2"):
+            await api.patch(NODES, name, "", {"metadata": {"annotations": {GOES_DOWN: "true"}}})
+        await asyncio.sleep(1)
+        node = (await api.get(NODES, "node-1")).obj()
+        (ready,) = (each for each in node["status"]["conditions"] if each["type"] == "Ready")
+        assert (ready["status"], ready["message"]) == ("False", "node is shutting down")
+        await api.create(PODS, pod("late", nodeName="node-1"), "default")
+        await asyncio.sleep(1)
+        assert await phase(api, "late") == ("Failed", "NodeShutdown")
+        await asyncio.sleep(60)
+        assert await phase(api, "usual") == ("Failed", "Terminated")
+        assert await phase(api, "critical") == ("Failed", "Terminated")
+        usual, important = [(await api.get(PODS, name, "default")).obj() for name in ("usual", "critical")]
+        assert _ended(usual) < _ended(important)
+        assert (await phase(api, "elsewhere"))[0] == "Running"
+        for name in ("node-1", "node-2"):
+            assert (await api.get(NODES, name)).obj()["metadata"]["annotations"][FAILED] == "true"
+            back = {FAILED: None, GOES_DOWN: None}
+            await api.patch(NODES, name, "", {"metadata": {"annotations": back}})
+        await asyncio.sleep(5)
+        await api.create(PODS, pod("again", nodeName="node-1"), "default")
+        await asyncio.sleep(5)
+        assert (await phase(api, "again"))[0] == "Running"
+        node = (await api.get(NODES, "node-1")).obj()
+        (ready,) = (each for each in node["status"]["conditions"] if each["type"] == "Ready")
+        assert ready["status"] == "True"
+
+    simulated(2, check)
+
+
+def _ended(pod: Obj) -> float:
+    return parse_timestamp(pod["status"]["containerStatuses"][0]["state"]["terminated"]["finishedAt"])

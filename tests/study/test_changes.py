@@ -303,6 +303,17 @@ def test_a_node_that_fails_loses_its_pods_after_the_grace_of_the_node_and_of_its
     assert after.placed == 2
 
 
+def test_a_node_that_is_shut_down_ends_its_pods_first_if_its_kubelet_has_time_for_that(tmp_path: Path) -> None:
+    told = "- kubelet:\n    configuration: {shutdownGracePeriod: 30s}\n    selector: kubernetes.io/hostname=a\n"
+    objects = [*three_nodes(), *deployment("web", ["a", "b"])]
+    after = played(objects, change(tmp_path, CHANGE + told + "- at: 1m\n  shutDownNode: a\n"))
+    (pod,) = after.pods
+    assert [disruption.kind for disruption in pod.disruptions] == ["evicted by node"]
+    assert pod.ended is not None
+    assert pod.ended - after.began < 91
+    assert after.placed == 2
+
+
 def database() -> list[Obj]:
     """A StatefulSet with a volume, which can only go to node a at first."""
     later = node("b") | {"spec": {"unschedulable": True}}

@@ -65,6 +65,7 @@ from fairlead.agent.reclaiming import Reclaimer
 from fairlead.agent.runtime_choice import Ground, Runtimes
 from fairlead.agent.runtimes.base import RuntimeFailure, State
 from fairlead.agent.settings_table import idle_settings
+from fairlead.agent.shutdown.shutdown import Shutdown
 from fairlead.agent.static_pods.manifests import Normalise
 from fairlead.agent.static_pods.mirrors import Mirrors
 from fairlead.agent.static_pods.static_pods import FOLDER, StaticPods
@@ -98,6 +99,7 @@ from fairlead.node.image_collection import COLLECTION_SECONDS, ImagePolicy
 from fairlead.node.log_rotation import LogPolicy
 from fairlead.node.oom import EXEMPT
 from fairlead.node.plan import NodeEvent, class_cgroups, node_plan, pods_limit_event
+from fairlead.node.shutdown import REFUSAL, SHUTTING_DOWN, periods_of
 from fairlead.node.startup import start_settings
 from fairlead.node.stats.measurements import NodeMeasurements
 from fairlead.node.sysctls import pattern_problem
@@ -194,6 +196,7 @@ class NodeAgent:
         self._network, self._root = networking(config), root
         self._drivers, self._csi_drivers = DeviceDrivers(api, identity.name), CsiDrivers(api, identity.name)
         self._device_plugins = DevicePlugins(root)
+        self._shutdown = Shutdown(periods_of(self._configured), root)
         kinds: dict[str, PluginHandler] = {DRA: self._drivers, CSI: self._csi_drivers}
         if self._runtime.has_users:  # a user may give nobody a device
             kinds[DEVICE_PLUGIN] = self._device_plugins
@@ -225,7 +228,7 @@ class NodeAgent:
         csi = CsiVolumes(
             self._root,
             self._root / POD_FOLDERS,
-            self._api,
+            sources := Sources(self._api),
             self._identity.name,
             self._csi_drivers,
             lambda: nodes.get(self._identity.name),
@@ -251,7 +254,7 @@ class NodeAgent:
         self._device_plugins.subscribe(node.look_again)
         services = Informer(self._api, SERVICES, Service)
         pods = Informer(self._api, PODS, Pod, fields=f"spec.nodeName={self._identity.name}")
-        place = self._place(services, csi)
+        place = self._place(services, csi, sources)
         statics = self._static_pods()
         worker = PodWorker(
             place,
@@ -259,6 +262,7 @@ class NodeAgent:
             lambda: nodes.get(self._identity.name) or node.initial(),
             lambda: self._pressures(),
             self._look.set,
+            lambda: REFUSAL if self._shutdown.has_begun else None,
         )
         measurer = self._measurer(place, worker)
         self._measured = lambda: measurer.last
@@ -287,6 +291,7 @@ class NodeAgent:
                 group.create_task(worker.run(), name="pods")
                 group.create_task(self._log_rotation.run(), name="log rotation")
                 group.create_task(self._correct(worker, node), name="QoS cgroups")
+                group.create_task(self._shutdown.run(worker, node.look_again, node.tell), name="shutdown")
                 group.create_task(measurer.run(), name="folders")
                 group.create_task(evictions.run(self._measure_seconds), name="evictions")
                 rare = self._measure_seconds * COLLECTION_SECONDS / MONITORING_SECONDS
@@ -294,6 +299,7 @@ class NodeAgent:
                 await known
                 group.create_task(self._drivers.run(), name="drivers")
                 group.create_task(self._sockets.run(), name="plugins")
+                group.create_task(csi.stats.run(config.volume_stats_agg_period), name="volumes of drivers")
                 resources = PodResourcesLister(
                     self._root, place.devices, self._device_plugins, self._topology, lambda: worker.real_pods
                 )
@@ -302,7 +308,7 @@ class NodeAgent:
                     group.create_task(resources.run(), name="pod resources")
                 if self._serving is not None:
                     shown = whole_document(self._configured.configuration)
-                    families = resources.families
+                    families = *resources.families, *self._shutdown.families
                     streams = RealPodStreams(worker, place, shown, self._measured, evictions.counts, families)
                     group.create_task(self._serve(self._serving, streams))
                 await nodes.synced()
@@ -410,7 +416,7 @@ class NodeAgent:
         watched = {Signal.MEMORY: self._within, Signal.ALLOCATABLE_MEMORY: self._kubepods}
         return MemoryNotices(self._cgroups, watched, settings.thresholds if is_told else ())
 
-    def _place(self, services: Iterable[Service], csi: CsiVolumes) -> Place:
+    def _place(self, services: Iterable[Service], csi: CsiVolumes, sources: Sources) -> Place:
         config = self._configured.configuration
         return Place(
             node_name=self._identity.name,
@@ -421,7 +427,7 @@ class NodeAgent:
             pulls=Pulls(self._images, PullRecords.of(self._root / "pulls", config), config),
             network=self._network,
             cgroups=self._cgroups,
-            sources=Sources(self._api),
+            sources=sources,
             claims=Claims(self._api, self._identity.name, csi),
             devices=ClaimManager(self._root, self._api, self._drivers),
             topology=self._topology,
@@ -453,7 +459,10 @@ class NodeAgent:
         warnings = [*self._runtime.limits, *self._network.problems]
         if (least := self._least_oom_score_adj) > EXEMPT:
             warnings.append(f"this machine refuses an oom_score_adj below {least}; containers get that instead")
-        problems = self._adopting_failure or self._runtime.problem, self._network_failure
+        if self._shutdown.problem:
+            warnings.append(self._shutdown.problem)
+        shutdown = SHUTTING_DOWN if self._shutdown.has_begun else ""
+        problems = self._adopting_failure or self._runtime.problem, self._network_failure, shutdown
         errors = [problem for problem in problems if problem]
         return NodeHealth(self._pressures(), errors=errors, warnings=warnings)
 

@@ -93,6 +93,19 @@ def mount_points(below: Path) -> list[Path]:
     return found[::-1]
 
 
+def mount_of(path: Path) -> tuple[Path, bool]:
+    """Where that is mounted in which the path is, and whether what is mounted in it shows wherever it does."""
+    wanted, found = str(path.resolve()), (Path("/"), False)
+    for line in mountinfo():
+        fields = line.split(" ")
+        point = unescaped(fields[4])
+        is_in = wanted == point or wanted.startswith(point.rstrip("/") + "/")
+        if is_in and len(point) >= len(str(found[0])):  # the last of several at one point lies over the others
+            optional = fields[6 : fields.index("-", 6)]
+            found = Path(point), any(each.startswith("shared:") for each in optional)
+    return found
+
+
 def unmount_below(folder: Path) -> None:
     for point in mount_points(folder):
         unmount(point)

@@ -27,6 +27,8 @@ from fairlead.agent.runtimes.oci.records import container_records, sandbox_recor
 from fairlead.agent.runtimes.oci.runtime import OWN_MOUNT
 from fairlead.agent.runtimes.process import user_namespace
 from fairlead.agent.runtimes.process.ending import end_containers
+from fairlead.agent.shutdown import setting as shutdown_setting
+from fairlead.agent.shutdown.shutdown import STATE as SHUTDOWN_STATE
 from fairlead.agent.trees import remove_tree
 from fairlead.node.cpus.state import STATE_FILE as CPU_STATE
 from fairlead.node.numa_memory.state import STATE_FILE as MEMORY_STATE
@@ -36,7 +38,7 @@ from fairlead.runtime.loops import run
 _OWN: Final = (
     *("containers", "sandboxes", "state", "pods", "logs", "last-words", "volumes", "static-pods", "pki", "pulls"),
     *("boot-id", OWN_MOUNT, "cri-endpoint", "cgroups.json", DAEMONS, LOCK, "limits.json", "probe"),
-    *(REGISTRY, PLUGINS, STATE, CPU_STATE, MEMORY_STATE, DEVICE_PLUGINS, POD_RESOURCES),
+    *(REGISTRY, PLUGINS, STATE, SHUTDOWN_STATE, CPU_STATE, MEMORY_STATE, DEVICE_PLUGINS, POD_RESOURCES),
 )
 #: How long processes that were killed may take to be gone: ten seconds.
 _MOST_TRIES: Final = 200
@@ -66,6 +68,7 @@ def reset(root: Path) -> Removed:
             _remove_cgroup(cgroups, path)
         take_back(cgroups, ROOT, root)
         run(reset_network(NetworkSettings(node_name="", root=root / FOLDER)))
+        shutdown_setting.remove()
         _remove_files(root)
     return found
 

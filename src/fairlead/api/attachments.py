@@ -68,11 +68,20 @@ class VolumeAttachment(Object):
         return self.spec.source.persistent_volume_name or ""
 
 
+class TokenRequest(View):
+    audience: str = ""
+    expiration_seconds: int | None = None
+
+
 class CSIDriverSpec(View):
     attach_required: bool | None = None
     pod_info_on_mount: bool | None = None
     fs_group_policy: str = ""
     storage_capacity: bool | None = None
+    volume_lifecycle_modes: tuple[str, ...] | None = None
+    token_requests: tuple[TokenRequest, ...] | None = None
+    service_account_token_in_secrets: bool | None = None
+    requires_republish: bool | None = None
 
 
 class CSIDriver(Object):

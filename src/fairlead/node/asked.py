@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypeAlias
 from fairlead.api.objects import Obj
 from fairlead.api.podresources import is_hugepages, is_sidecar
 from fairlead.node.cpus.exclusive import containers_of, exclusive_cpus, exclusive_cpus_of_pod, has_own
-from fairlead.node.requests import stated_request
+from fairlead.node.requests import most_at_once, stated_request
 
 MEMORY: Final = "memory"
 
@@ -51,24 +51,15 @@ def asked(pod: Obj) -> Asked:
         exclusive_cpus(spec),
         {name: amounts for name, amounts in memory.items() if amounts},
         exclusive_cpus_of_pod(spec),
-        _at_once(spec, memory),
+        _at_once(spec, memory) if memory else {},
     )
 
 
 def _at_once(spec: Obj, memory: Mapping[str, Bytes]) -> Bytes:
-    sidecars: dict[str, int] = {}
-    most: dict[str, int] = {}
-    for container in spec.get("initContainers") or ():
-        for name, size in memory.get(container["name"], {}).items():
-            if is_sidecar(container):
-                sidecars[name] = sidecars.get(name, 0) + size
-            else:
-                most[name] = max(most.get(name, 0), sidecars.get(name, 0) + size)
-    apps: dict[str, int] = {}
-    for container in spec["containers"]:
-        for name, size in memory.get(container["name"], {}).items():
-            apps[name] = apps.get(name, 0) + size
-    return {name: max(size + sidecars.get(name, 0), most.get(name, 0)) for name, size in apps.items()}
+    """As with a kubelet, of those types that containers want which are no init containers."""
+    types = {name for container in spec["containers"] for name in memory[container["name"]]}
+    every = most_at_once(spec, lambda container: memory[container["name"]])
+    return {name: size for name, size in every.items() if name in types}
 
 
 def _memory(container: Obj) -> Bytes:

@@ -27,8 +27,21 @@ class Exit(NamedTuple):
     message: str = ""
 
 
+class WantedImage(NamedTuple):
+    """An image that a container needs to start: its own, or one that is a volume."""
+
+    key: str
+    reference: str
+    policy: str
+    #: Of whom events tell: the container; of the pod, if it is empty.
+    path: str = ""
+    #: Whose own it is.
+    container: Container | None = None
+    is_init: bool = False
+
+
 class Image(NamedTuple):
-    """Whether the image of a container is on the machine."""
+    """Whether an image is on the machine."""
 
     is_present: bool
     #: Where nobody can say: `InvalidImageName` or `ImageInspectError`, and why.
@@ -84,10 +97,10 @@ class ContainerRuntime(Protocol):
         """Why its volumes cannot be mounted, of which all sources are there; empty once they are, None until then."""
         ...
 
-    def image(self, pod: Pod, container: Container, *, is_init: bool) -> Image: ...
+    def image(self, pod: Pod, wanted: WantedImage) -> Image: ...
 
-    def pull(self, pod: Pod, container: Container, *, is_init: bool) -> str | None:
-        """Try to get the container's image: why it cannot be had, empty once it is there, None until then."""
+    def pull(self, pod: Pod, wanted: WantedImage) -> str | None:
+        """Try to get the image: why it cannot be had, empty once it is there, None until then."""
         ...
 
     def start(self, pod: Pod, container: Container, attempt: int, now: float, *, is_init: bool) -> Start:

@@ -9,7 +9,7 @@ import msgspec
 
 from fairlead.api.event_types import NORMAL, WARNING
 from fairlead.api.pods import Container, EphemeralContainer, Pod, Probe
-from fairlead.node.container_runtime import ContainerRuntime, Exit, Probed, Start
+from fairlead.node.container_runtime import ContainerRuntime, Exit, Probed, Start, WantedImage
 from fairlead.node.containers import ContainerRecord, RunningState, Stopping, TerminatedState, WaitingState
 from fairlead.node.probes import failure, failures, first_probe_at, passes_at, starts_at
 from fairlead.node.restarts import (
@@ -28,6 +28,7 @@ from fairlead.node.start_requirements import (
     Needs,
     back_off_pulling,
     environment_problem,
+    images_mounted,
     never_pulled,
     pull_refusal,
 )
@@ -54,7 +55,7 @@ class Note(NamedTuple):
 
 
 class Pull(NamedTuple):
-    """The latest pull of a container's image, and its back-off if it failed, or one before it."""
+    """The latest pull of an image, and its back-off if it failed, or one before it."""
 
     image: str
     back_off: BackOff | None = None
@@ -253,7 +254,9 @@ class ContainerSync(msgspec.Struct):
 
     def _start(self, container: Container, record: ContainerRecord, *, is_init: bool) -> None:
         path = field_path(container, is_init=is_init)
-        if not self._has_image(container, record, path, is_init=is_init):
+        own = WantedImage(container.name, container.image, container.image_pull_policy, path, container, is_init)
+        images = *images_mounted(self.pod, self.needs, container.name), own
+        if not all(self._has_image(wanted, record, path) for wanted in images):
             return
         needs = self.needs.environments.get(container.name, ())
         if problem := environment_problem(needs, self.pod.metadata.namespace, self.found):
@@ -270,10 +273,13 @@ class ContainerSync(msgspec.Struct):
         record.start(container, start.at, start.container_id, start.image_id, self.longest_back_off)
         record.shown = start.shown
         self.has_changed = True
-        pull = self.pulls.pop(container.name, None)
-        if pull is None or pull.error:
-            pulled = f'Container image "{container.image}" already present on machine and can be accessed by the pod'
-            self.notes.append(Note(NORMAL, "Pulled", pulled, path))
+        for wanted in images:
+            pull = self.pulls.pop(wanted.key, None)
+            if pull is None or pull.error:
+                pulled = (
+                    f'Container image "{wanted.reference}" already present on machine and can be accessed by the pod'
+                )
+                self.notes.append(Note(NORMAL, "Pulled", pulled, wanted.path))
         self.notes += (
             Note(NORMAL, "Created", "Container created", path),
             Note(NORMAL, "Started", "Container started", path),
@@ -298,68 +304,71 @@ class ContainerSync(msgspec.Struct):
         self.has_changed = True
         self.wake(self.now)
 
-    def _has_image(self, container: Container, record: ContainerRecord, path: str, *, is_init: bool) -> bool:
-        """Whether the image is on the machine; else it is pulled, as far as the policy and a back-off allow."""
-        image = self.runtime.image(self.pod, container, is_init=is_init)
+    def _has_image(self, wanted: WantedImage, record: ContainerRecord, path: str) -> bool:
+        """Whether the image is on the machine; else it is pulled, as far as the policy and a back-off allow.
+
+        Events tell of who has the image what became of it, and of the container at `path` that it does not start.
+        """
+        image = self.runtime.image(self.pod, wanted)
         if image.problem:
             self._wait(
                 record,
                 WaitingState(image.problem, image.message),
-                Note(WARNING, "InspectFailed", image.message, path),
+                Note(WARNING, "InspectFailed", image.message, wanted.path),
                 Note(WARNING, "Failed", f"Error: {image.problem}", path),
             )
             return False
         if image.is_present or image.is_asked_for:
             return image.is_present
-        if container.image_pull_policy == "Never":
-            message = never_pulled(container.image)
+        if wanted.policy == "Never":
+            message = never_pulled(wanted.reference)
             self._wait(
                 record,
                 WaitingState("ErrImageNeverPull", message),
-                Note(WARNING, "ErrImageNeverPull", message, path),
+                Note(WARNING, "ErrImageNeverPull", message, wanted.path),
                 Note(WARNING, "Failed", "Error: ErrImageNeverPull", path),
             )
             return False
-        last = self.pulls.get(container.name)
-        if last is None or last.image != container.image:
-            last = Pull(container.image)
+        last = self.pulls.get(wanted.key)
+        if last is None or last.image != wanted.reference:
+            last = Pull(wanted.reference)
         if last.is_under_way or last.back_off is None or self.now >= last.back_off.allowed_at(last.back_off.tried_at):
-            return self._pull(container, record, last, path, is_init=is_init)
-        self._back_off_pulling(container, record, last.back_off, last.error, path)
+            return self._pull(wanted, record, last, path)
+        self._back_off_pulling(wanted, record, last.back_off, last.error, path)
         return False
 
-    def _pull(self, container: Container, record: ContainerRecord, last: Pull, path: str, *, is_init: bool) -> bool:
-        error = self.runtime.pull(self.pod, container, is_init=is_init)
+    def _pull(self, wanted: WantedImage, record: ContainerRecord, last: Pull, path: str) -> bool:
+        error = self.runtime.pull(self.pod, wanted)
         if not last.is_under_way:
-            self.notes.append(Note(NORMAL, "Pulling", f'Pulling image "{container.image}"', path))
+            self.notes.append(Note(NORMAL, "Pulling", f'Pulling image "{wanted.reference}"', wanted.path))
         if not error:
-            self.pulls[container.name] = last._replace(is_under_way=error is None)
+            self.pulls[wanted.key] = last._replace(is_under_way=error is None)
             return error is not None
         before = last.back_off
         back_off = before.tried(before.tried_at, self.now) if before is not None else first_try(self.now)
-        self.pulls[container.name] = Pull(container.image, back_off, error)
+        self.pulls[wanted.key] = Pull(wanted.reference, back_off, error)
         self.wake(self.now + PULL_FAILURE_SECONDS)
-        reason, message = pull_refusal(container.image, error)
+        reason, message = pull_refusal(wanted.reference, error)
         self._wait(
             record,
             WaitingState(reason, message),
-            Note(WARNING, "Failed", f'Failed to pull image "{container.image}": {error}', path),
+            Note(WARNING, "Failed", f'Failed to pull image "{wanted.reference}": {error}', wanted.path),
             Note(WARNING, "Failed", f"Error: {reason}", path),
         )
         return False
 
     def _back_off_pulling(
-        self, container: Container, record: ContainerRecord, back_off: BackOff, error: str, path: str
+        self, wanted: WantedImage, record: ContainerRecord, back_off: BackOff, error: str, path: str
     ) -> None:
         if self.now < back_off.tried_at + PULL_FAILURE_SECONDS:
             self.wake(back_off.tried_at + PULL_FAILURE_SECONDS)
             return
         self.wake(back_off.allowed_at(back_off.tried_at))
-        message = back_off_pulling(container.image)
+        message = back_off_pulling(wanted.reference)
         self._wait(
             record,
-            WaitingState("ImagePullBackOff", ": ".join((message, *pull_refusal(container.image, error)))),
-            Note(NORMAL, "BackOff", message, path),
+            WaitingState("ImagePullBackOff", ": ".join((message, *pull_refusal(wanted.reference, error)))),
+            Note(NORMAL, "BackOff", message, wanted.path),
             Note(WARNING, "Failed", "Error: ImagePullBackOff", path),
         )
 

@@ -6,17 +6,18 @@ Sources: pkg/kubelet/cm/topologymanager (scope_container.go, scope_pod.go, scope
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
 from fairlead.api.objects import Obj
 from fairlead.node.admission import UNEXPECTED, Refusal
 from fairlead.node.asked import Asked, asked
+from fairlead.node.cpus.exclusive import containers_of
 from fairlead.node.cpus.policy import SMT_ALIGNMENT, NotAligned, StaticPolicy
 from fairlead.node.cpus.state import CpuState
 from fairlead.node.cpus.taking import NotEnoughCpus
-from fairlead.node.numa_hints import NONE, Hint, HintPolicy, NumaNodes
+from fairlead.node.numa_hints import NONE, Hint, HintPolicy, Hints, NumaNodes
 from fairlead.node.numa_memory.policy import NoMemory, StaticMemory
 from fairlead.node.numa_memory.state import Assigned
 
@@ -24,6 +25,29 @@ NOT_LOCAL: Final = "TopologyAffinityError"
 _NOT_LOCAL: Final = Refusal(NOT_LOCAL, "Resources cannot be allocated with Topology locality")
 _CPU: Final = "cpu"
 _MEMORY: Final = "memory"
+
+
+class DeviceHints(Protocol):
+    """Where one pod could have devices that plugins of the node have."""
+
+    def of_container(self, container: Obj) -> Hints: ...
+
+    def of_pod(self) -> Hints: ...
+
+    def take(self, container: Obj, nodes: frozenset[int] | None) -> None:
+        """The container gets its devices on these NUMA nodes; those that are asked about next come after it."""
+        ...
+
+
+class _NoDevices:
+    def of_container(self, container: Obj) -> Hints:
+        return {}
+
+    def of_pod(self) -> Hints:
+        return {}
+
+    def take(self, container: Obj, nodes: frozenset[int] | None) -> None:
+        pass
 
 
 class Policies(msgspec.Struct, frozen=True):
@@ -54,38 +78,44 @@ class Placement(msgspec.Struct, frozen=True):
     #: How many containers asked for what of their own: `cpu`, `memory`; and of what there was too little.
     requests: Mapping[str, int] = {}
     missing: str = ""
+    #: By container, the NUMA nodes of what it gets; None: any of them.
+    affinity: Mapping[str, frozenset[int] | None] = {}
 
 
-def placed(policies: Policies, held: Held, manifest: Obj) -> Placement:
-    pod, after, requests = asked(manifest), held, {_CPU: 0, _MEMORY: 0}
+def placed(policies: Policies, held: Held, manifest: Obj, devices: DeviceHints | None = None) -> Placement:
+    devices, pod = devices or _NoDevices(), asked(manifest)
+    after, requests, affinity = held, {_CPU: 0, _MEMORY: 0}, dict[str, frozenset[int] | None]()
     for_pod: tuple[Hint, bool] | None = None
     if policies.hints.name == NONE:  # there may be more sets of NUMA nodes than anybody could look at
         for_pod = policies.hints.best((), policies.nodes)
     elif policies.hints.is_for_pods:
-        for_pod = _best_for_pod(policies, held, pod)
-    for name in pod.names:
-        hint, is_taken = for_pod or _best(policies, after, pod, name)
+        for_pod = _best_for_pod(policies, held, pod, devices)
+    for container in containers_of(manifest["spec"]):
+        name = container["name"]
+        hint, is_taken = for_pod or _best(policies, after, pod, container, devices)
         if not is_taken:
-            return Placement(held, _NOT_LOCAL, requests)
+            return Placement(held, _NOT_LOCAL, requests, "", affinity)
         try:
             if policies.cpus is not None:
                 requests[_CPU] += name in pod.cpus
                 after = after._replace(cpus=policies.cpus.allocated(after.cpus, pod, name, hint.nodes))
         except NotAligned as problem:
-            return Placement(held, Refusal(SMT_ALIGNMENT, str(problem)), requests, _CPU)
+            return Placement(held, Refusal(SMT_ALIGNMENT, str(problem)), requests, _CPU, affinity)
         except NotEnoughCpus as problem:
-            return Placement(held, _unexpected(problem), requests, _CPU)
+            return Placement(held, _unexpected(problem), requests, _CPU, affinity)
         try:
             if policies.memory is not None:
                 requests[_MEMORY] += name in pod.memory
                 after = after._replace(memory=policies.memory.allocated(after.memory, pod, name, hint))
         except NoMemory as problem:
-            return Placement(held, _unexpected(problem), requests, _MEMORY)
-    return Placement(after, None, requests)
+            return Placement(held, _unexpected(problem), requests, _MEMORY, affinity)
+        devices.take(container, hint.nodes)
+        affinity[name] = hint.nodes
+    return Placement(after, None, requests, "", affinity)
 
 
-def _best(policies: Policies, held: Held, pod: Asked, name: str) -> tuple[Hint, bool]:
-    hints = []
+def _best(policies: Policies, held: Held, pod: Asked, container: Obj, devices: DeviceHints) -> tuple[Hint, bool]:
+    hints, name = [devices.of_container(container)], container["name"]
     if policies.cpus is not None:
         hints.append(policies.cpus.hints(held.cpus, pod, name))
     if policies.memory is not None:
@@ -93,8 +123,8 @@ def _best(policies: Policies, held: Held, pod: Asked, name: str) -> tuple[Hint, 
     return policies.hints.best(hints, policies.nodes)
 
 
-def _best_for_pod(policies: Policies, held: Held, pod: Asked) -> tuple[Hint, bool]:
-    hints = []
+def _best_for_pod(policies: Policies, held: Held, pod: Asked, devices: DeviceHints) -> tuple[Hint, bool]:
+    hints = [devices.of_pod()]
     if policies.cpus is not None:
         hints.append(policies.cpus.pod_hints(held.cpus, pod))
     if policies.memory is not None:

@@ -17,6 +17,7 @@ from fairlead.api.objects import Obj
 from fairlead.api.qos import BEST_EFFORT, BURSTABLE, GUARANTEED, qos_class
 from fairlead.node.allocation import PODS
 from fairlead.node.critical import is_critical
+from fairlead.node.disruption import disruption
 from fairlead.node.requests import resource_request
 
 #: Reason of the pod's status and event.
@@ -36,12 +37,7 @@ def preempted_status() -> Obj:
 
 
 def preempted_condition() -> Obj:
-    return {
-        "type": "DisruptionTarget",
-        "status": "True",
-        "reason": "TerminationByKubelet",
-        "message": "Pod was preempted by Kubelet to accommodate a critical pod.",
-    }
+    return disruption("Pod was preempted by Kubelet to accommodate a critical pod.")
 
 
 class _Victim(msgspec.Struct, frozen=True):

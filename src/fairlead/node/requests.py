@@ -5,8 +5,11 @@ Source: GetResourceRequestQuantity of pkg/api/v1/resource/helpers.go.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Mapping
+
 from fairlead.api.objects import Obj
-from fairlead.api.podresources import has_pod_level_resources, parsed, pod_requests
+from fairlead.api.podresources import has_pod_level_resources, is_sidecar, parsed, pod_requests
 from fairlead.api.quantity import ZERO, Quantity, parse
 
 
@@ -36,3 +39,17 @@ def resource_request(spec: Obj, name: str) -> Quantity:
     request = requests.get(name, ZERO)
     overhead = parsed(spec.get("overhead") or {}).get(name)
     return request + overhead if request and overhead is not None else request
+
+
+def most_at_once(spec: Obj, wanted: Callable[[Obj], Mapping[str, int]]) -> dict[str, int]:
+    """How much the containers have at once, at most: init containers are before the others, sidecars stay."""
+    sidecars, most, apps = Counter[str](), Counter[str](), Counter[str]()
+    for container in spec.get("initContainers") or ():
+        if is_sidecar(container):
+            sidecars.update(wanted(container))
+        else:
+            for name, amount in wanted(container).items():
+                most[name] = max(most[name], sidecars[name] + amount)
+    for container in spec["containers"]:
+        apps.update(wanted(container))
+    return dict(most | (apps + sidecars))

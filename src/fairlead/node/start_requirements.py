@@ -16,9 +16,11 @@ from fairlead.api.configmaps import ROOT_CERTIFICATES
 from fairlead.api.encoded import key_start_bytes
 from fairlead.api.meta import View
 from fairlead.api.pods import Pod
+from fairlead.node.container_runtime import WantedImage
 
 #: Every spec that refers to a ConfigMap or Secret contains one of these; most specs contain none.
 _MARKS: Final = (key_start_bytes("configMap"), key_start_bytes("secret"))
+_IMAGE: Final = key_start_bytes("image")
 
 #: How CRI lets a runtime begin the error of a pull, and what a kubelet says then.
 _PULL_REFUSALS: Final = {
@@ -57,6 +59,8 @@ class Needs(NamedTuple):
     volumes: tuple[tuple[str, Need], ...] = ()
     environments: Mapping[str, tuple[Need, ...]] = MappingProxyType({})
     sources: frozenset[ConfigSource] = frozenset()
+    #: Of the volumes that are images, by name.
+    images: Mapping[str, WantedImage] = MappingProxyType({})
 
     def keys_of(self, source: ConfigSource) -> frozenset[str]:
         """The keys that are asked of a source."""
@@ -126,11 +130,29 @@ class _Projected(View):
     sources: tuple[_Mounted, ...] | None = None
 
 
+class _ImageSource(View):
+    reference: str = ""
+    pull_policy: str = ""
+
+
 class _Volume(_Mounted):
     name: str = ""
     projected: _Projected | None = None
+    image: _ImageSource | None = None
 
 
+class _VolumeMount(View):
+    name: str = ""
+
+
+class _Mounting(View):
+    """A container, as far as it has volumes."""
+
+    name: str = ""
+    volume_mounts: tuple[_VolumeMount, ...] | None = None
+
+
+_mounting = msgspec.json.Decoder(tuple[_Mounting, ...]).decode
 _environments = msgspec.json.Decoder(tuple[_Environment, ...]).decode
 _volumes = msgspec.json.Decoder(tuple[_Volume, ...]).decode
 
@@ -144,12 +166,34 @@ def needs_of(pod: Pod) -> Needs:
     """What the pod refers to. It does not change: volumes and environments are immutable."""
     spec = pod.spec
     volumes = _volume_needs(spec.raw_volumes) if _refers(spec.raw_volumes) else ()
+    images = _image_volumes(spec.raw_volumes) if _IMAGE in bytes(spec.raw_volumes) else {}
     parts = [raw for raw in (spec.raw_init_containers, spec.raw_containers) if _refers(raw)]
-    if not volumes and not parts:
+    if not volumes and not parts and not images:
         return _NONE
     environments = {container.name: tuple(_needs_of(container)) for raw in parts for container in _environments(raw)}
     needs = [need for _, need in volumes] + [need for part in environments.values() for need in part]
-    return Needs(volumes, environments, frozenset(need.source for need in needs))
+    return Needs(volumes, environments, frozenset(need.source for need in needs), images)
+
+
+def images_mounted(pod: Pod, needs: Needs, container: str) -> Iterator[WantedImage]:
+    """Those that the container has as volumes."""
+    if not needs.images:
+        return
+    spec = pod.spec
+    every = (spec.raw_init_containers, spec.raw_containers, spec.raw_ephemeral_containers)
+    for found in (each for raw in every if raw for each in _mounting(raw) if each.name == container):
+        names = {mount.name for mount in found.volume_mounts or ()}
+        yield from (wanted for name, wanted in needs.images.items() if name in names)
+
+
+def _image_volumes(raw: msgspec.Raw) -> dict[str, WantedImage]:
+    return {
+        volume.name: WantedImage(
+            f"volume {volume.name}", volume.image.reference, volume.image.pull_policy or "IfNotPresent"
+        )
+        for volume in _volumes(raw)
+        if volume.image is not None
+    }
 
 
 def _volume_needs(raw: msgspec.Raw) -> tuple[tuple[str, Need], ...]:

@@ -53,12 +53,16 @@ def admission_of(
     conditions: Sequence[str] = (),
     overuse: Overuse | None = None,
     unplaced: Refusal | None = None,
+    closed: Refusal | None = None,
 ) -> NodeAdmission:
     """Whether the node admits a pod that is bound to it.
 
     `neighbours` are its other pods, which it may preempt; `conditions` are the pressures that it is under; `overuse` is
-    given if it refuses pods of overused namespaces; `unplaced` is why the pod cannot have what it is to have to itself.
+    given if it refuses pods of overused namespaces; `unplaced` is why the pod cannot have what it is to have to itself;
+    `closed` is why no pod at all is taken.
     """
+    if closed is not None:
+        return NodeAdmission(closed)
     refusal = pressure_refusal(manifest_of(pod), conditions) if conditions else None
     if overuse is not None:
         refusal = refusal or overuse_refusal(manifest_of(pod), overuse)

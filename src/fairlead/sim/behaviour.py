@@ -18,7 +18,7 @@ import msgspec
 
 from fairlead.api.pods import Container, Pod
 from fairlead.golang.durations import non_negative_seconds
-from fairlead.node.container_runtime import Exit, Image, Probed, Start
+from fairlead.node.container_runtime import Exit, Image, Probed, Start, WantedImage
 from fairlead.node.containers import SIGKILLED, SIGTERMED, Stopping, container_id
 from fairlead.node.grace_periods import LEAST_STOP_SECONDS
 from fairlead.node.restarts import runs_again
@@ -129,11 +129,13 @@ class SimulatedRuntime:
     def mount(self, pod: Pod) -> str | None:
         return self._mount(pod)
 
-    def image(self, pod: Pod, container: Container, *, is_init: bool) -> Image:
-        return Image(not behaviour_of(pod, container, is_init=is_init).pull_error)
+    def image(self, pod: Pod, wanted: WantedImage) -> Image:
+        return Image(not self.pull(pod, wanted))
 
-    def pull(self, pod: Pod, container: Container, *, is_init: bool) -> str | None:
-        return behaviour_of(pod, container, is_init=is_init).pull_error
+    def pull(self, pod: Pod, wanted: WantedImage) -> str:
+        """Images that are volumes are there."""
+        container = wanted.container
+        return "" if container is None else behaviour_of(pod, container, is_init=wanted.is_init).pull_error
 
     def start(self, pod: Pod, container: Container, attempt: int, now: float, *, is_init: bool) -> Start:
         id_ = f"containerd://{container_id(pod.metadata.uid, container.name, attempt)}"

@@ -53,6 +53,7 @@ from fairlead.sim.nodes import has_failed, is_off, is_simulated
 from fairlead.sim.registration import Registration
 from fairlead.sim.resizing import PendingResizes, Terms, allocated_amounts
 from fairlead.sim.resource_claims import ClaimedDevices
+from fairlead.sim.shutdowns import Shutdowns
 from fairlead.sim.usage.objects import follow
 from fairlead.sim.usage.profiles import Profiles
 
@@ -135,6 +136,7 @@ class Fleet:
         )
         self._resizes = PendingResizes(self._resize_terms)
         self._config_sources = ConfigSources(as_node, informers, self._queue.add, assumed_sources)
+        self._shutdowns = Shutdowns(api, as_node, configured, self._record_of_node, self._running_on, self._end)
         self._nodes = informers.of(NODES, Node)
         self._corrects_until: dict[str, float] = {}  # by node
         #: Set once every node is there and Ready.
@@ -149,6 +151,12 @@ class Fleet:
         await self._pods.follow(self._pod_event)
         await self._nodes.follow(self._node_changed)
         self.registered.set()
+        try:
+            await self._act()
+        finally:
+            self._shutdowns.close()
+
+    async def _act(self) -> None:
         async with asyncio.TaskGroup() as group:
             await self._volumes.run(group.create_task)
             for _ in range(WORKERS):
@@ -199,6 +207,7 @@ class Fleet:
                     self._queue.add(pod.metadata.key)
         if name in self._allocations:
             self.machines.put_node(new)
+            self._shutdowns.put_node(new)
 
     def _correct_pods(self, node: str) -> None:
         """The node was taken for lost, and so its pods for unready, or will be in a moment."""
@@ -216,6 +225,7 @@ class Fleet:
         self.machines.remove_node(name)
         self._kubelets.forget(name)
         self._resizes.forget(name)
+        self._shutdowns.forget(name)
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         """Record an event when the node is cordoned or uncordoned, as a kubelet does (S0-11)."""
@@ -355,6 +365,7 @@ class Fleet:
                 self.machines.conditions(pod.spec.node_name),
                 self._overuse,
                 unplaced,
+                self._shutdowns.refusal(pod.spec.node_name),
             )
         if (refusal := admission.refusal) is None:
             held = allocated_amounts(pod, run) if run.is_resizing else wants(pod)
@@ -406,6 +417,16 @@ class Fleet:
         annotations = {**(eviction.annotations or {}), **evidence}
         self._events.of_pod(pod, WARNING, EVICTED, eviction.message, annotations)
         self._queue.add(pod.metadata.key)
+
+    def _running_on(self, node: str) -> list[Pod]:
+        held = self._allocations[node].held if node in self._allocations else ()
+        return [pod for pod in self._pods if pod.metadata.uid in held and not pod.is_finished]
+
+    def _end(self, pod: Pod, kill: PodKill) -> None:
+        run = self._run(pod, kill.since)
+        if run.kill is None and run.deleted_at is None:
+            run.kill = kill
+            self._queue.add(pod.metadata.key)
 
     def look_again(self, key: str) -> None:
         """Something has happened to the containers of that pod."""

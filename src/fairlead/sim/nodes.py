@@ -25,6 +25,8 @@ ALLOCATABLE = PREFIX + "allocatable"
 COMPUTED = "computed"
 #: `true`: the machine is off. Its kubelet says nothing any more, and does nothing.
 FAILED = PREFIX + "failed"
+#: `true`: the machine goes down, and is off when its kubelet has ended its pods.
+GOES_DOWN = PREFIX + "goes-down"
 
 
 def is_simulated(node: Node) -> bool:
@@ -37,6 +39,10 @@ def is_simulated(node: Node) -> bool:
 
 def has_failed(node: Node) -> bool:
     return node.metadata.annotations.get(FAILED) == "true"
+
+
+def is_going_down(node: Node) -> bool:
+    return node.metadata.annotations.get(GOES_DOWN) == "true" and not has_failed(node)
 
 
 def is_off(manifest: Obj) -> bool:

@@ -11,47 +11,53 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
-import json
-import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
 
 import msgspec
 
 from fairlead.agent import linux
+from fairlead.agent.csi.asked import (
+    capability,
+    check_lifecycle,
+    inline_handle,
+    inline_spec,
+    is_device,
+    takes_owner,
+    told_of_pod,
+)
 from fairlead.agent.csi.drivers import CsiDrivers, Driver
+from fairlead.agent.csi.records import (
+    EPHEMERAL,
+    PERSISTENT,
+    Volume,
+    is_written_down,
+    records,
+    remove_rest,
+    strike_out,
+    write_down,
+)
+from fairlead.agent.csi.stats import CsiStats, Measurable
+from fairlead.agent.pods.sources import Sources
 from fairlead.agent.runtimes.base import RuntimeFailure
 from fairlead.agent.volumes.problems import VolumeProblem
-from fairlead.api.attaching import attachment_name, is_attached_by, unique_name
+from fairlead.api.attaching import attachment_name, is_attached_by
 from fairlead.api.attachments import CSIDriver
 from fairlead.api.builtin import CSI_DRIVERS, SECRETS, VOLUME_ATTACHMENTS
-from fairlead.api.claims import CsiSource
-from fairlead.api.errors import NotFound
+from fairlead.api.errors import ApiError, NotFound
 from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
-from fairlead.api.verbs import Api
-from fairlead.runtime.whole_files import replace_durably
 
 if TYPE_CHECKING:
-    from fairlead.agent.csi.messages import VolumeCapability
+    from fairlead.agent.csi.messages import Publish
 
 #: In the folder of the agent, what is staged; in that of a pod, what is published to it.
 STAGED: Final = Path("plugins", "kubernetes.io", "csi")
 PUBLISHED: Final = "csi"
-_RECORD: Final = "vol_data.json"
 _CALL_SECONDS: Final = 120.0
-#: By the access modes of Kubernetes; the second where a driver tells one writer on a node from several.
-_MODES: Final = {
-    "ReadWriteOnce": (1, 7),
-    "ReadWriteOncePod": (1, 6),
-    "ReadOnlyMany": (3, 3),
-    "ReadWriteMany": (5, 5),
-}
-
-log = logging.getLogger(__name__)
 
 
 class StillMounted(OSError):
@@ -59,20 +65,25 @@ class StillMounted(OSError):
 
 
 class Mounted(msgspec.Struct, frozen=True):
+    #: Of a folder, or of a device where the volume is one.
     path: Path
     #: Whether the group of the pod gets what is in it.
     takes_owner: bool
 
 
-class _Volume(msgspec.Struct, frozen=True):
-    """As it is written down."""
+class _Publication(msgspec.Struct, frozen=True):
+    """A volume that a pod gets: `spec` as that of a PersistentVolume, `context` of its attacher."""
 
-    driver: str
-    handle: str
-
-    @property
-    def unique_name(self) -> str:
-        return unique_name(CsiSource(driver=self.driver, volume_handle=self.handle))
+    volume: Volume
+    manifest: Obj
+    name: str
+    spec: Obj
+    context: Mapping[str, str]
+    staged: str
+    folder: Path
+    is_read_only: bool
+    #: The name of its PersistentVolume, if it has one.
+    shown: str = ""
 
 
 class CsiVolumes:
@@ -82,23 +93,27 @@ class CsiVolumes:
         self,
         root: Path,
         pods: Path,
-        api: Api,
+        sources: Sources,
         node_name: str,
         drivers: CsiDrivers,
         shown: Callable[[], Node | None],
         say: Callable[[], None],
     ) -> None:
-        self._root, self._pods, self._api = root, pods, api
+        self._root, self._pods = root, pods
+        self._sources, self._api = sources, sources.api
         self._node_name, self._drivers = node_name, drivers
         self._shown, self._say = shown, say
-        self._users: dict[_Volume, set[Path]] = defaultdict(set)  # by folders of pods
-        self._locks: WeakValueDictionary[_Volume, asyncio.Lock] = WeakValueDictionary()  # those that are had or wanted
-        self._ready: set[_Volume] = set()  # staged since the agent began: a machine that went down has nothing mounted
+        self._users: dict[Volume, set[Path]] = defaultdict(set)  # by folders of pods
+        self._locks: WeakValueDictionary[Volume, asyncio.Lock] = WeakValueDictionary()  # those that are had or wanted
+        self._ready: set[Volume] = set()  # staged since the agent began: a machine that went down has nothing mounted
+        self._published: dict[Path, dict[str, _Publication]] = defaultdict(dict)  # by folders of pods, and name
+        self.stats = CsiStats(drivers, self._measurable)
         self._node_changed = asyncio.Event()
         for folder in self.folders():
-            for _, volume in _records(folder / PUBLISHED, "*"):
-                self._users[volume].add(folder)
-        for _, volume in _records(root / STAGED, "*/*"):
+            for _, volume in records(folder / PUBLISHED, "*"):
+                if volume.lifecycle == PERSISTENT:
+                    self._users[volume].add(folder)
+        for _, volume in records(root / STAGED, "*/*"):
             self._users[volume]  # in use until it is unstaged
 
     def folders(self) -> list[Path]:
@@ -110,6 +125,15 @@ class CsiVolumes:
         """How the status of the node calls what is mounted, or about to be."""
         return sorted(volume.unique_name for volume in self._users)
 
+    def _measurable(self) -> list[Measurable]:
+        """Devices tell nobody how full they are."""
+        return [
+            Measurable(folder.name, name, each.volume.driver, each.volume.handle, each.folder / "mount", each.staged)
+            for folder, published in self._published.items()
+            for name, each in published.items()
+            if not is_device(each.spec)
+        ]
+
     def node_changed(self) -> None:
         """The cluster shows another node: what is awaited may be attached to it."""
         self._node_changed.set()
@@ -118,22 +142,77 @@ class CsiVolumes:
         """The volume of a claim (`found`) for a pod, once it is attached, which is waited for. VolumeProblem."""
         spec, folder = found["spec"], self._pods / manifest["metadata"]["uid"]
         source: Obj = spec["csi"]
-        volume, mine = _Volume(source["driver"], source["volumeHandle"]), folder / PUBLISHED / name
-        if (spec.get("volumeMode") or "Filesystem") != "Filesystem":
-            raise VolumeProblem(
-                f"PersistentVolume {found['metadata']['name']} is a device, which this node does not support"
-            )
+        volume, mine = Volume(source["driver"], source["volumeHandle"]), folder / PUBLISHED / name
         about = await self._about(volume.driver)
+        check_lifecycle(about, volume.driver, PERSISTENT)
         self._use(volume, folder)
         context = await self._attached(volume) if is_attached_by(about) else {}
         driver = self._driver(volume.driver)
         async with self._lock(volume):
             try:
-                staged = await self._stage(driver, volume, spec, context)
-                await self._publish(driver, volume, manifest, found, about, context, staged, mine, is_read_only)
+                staged = await self._stage(driver, volume, spec, context, manifest)
+                about_it = volume, manifest, name, spec, context, staged, mine, is_read_only
+                await self._publish(_Publication(*about_it, shown=found["metadata"]["name"]))
             except RuntimeFailure as failure:
                 raise VolumeProblem(str(failure)) from None
-        return Mounted(mine / "mount", _takes_owner(about, spec))
+        owns = not is_device(spec) and takes_owner(about, spec, driver.capabilities)
+        return Mounted(mine / "mount", owns)
+
+    async def mount_inline(self, manifest: Obj, name: str, source: Obj) -> Mounted:
+        """A volume that a pod has by itself, and that goes with it. VolumeProblem."""
+        uid, driver = manifest["metadata"]["uid"], source["driver"]
+        about = await self._about(driver)
+        check_lifecycle(about, driver, EPHEMERAL)
+        volume, folder = Volume(driver, inline_handle(uid, name), EPHEMERAL), self._pods / uid / PUBLISHED / name
+        spec = inline_spec(manifest, source)
+        can = self._driver(driver).capabilities
+        async with self._lock(volume):
+            try:
+                await self._publish(_Publication(volume, manifest, name, spec, {}, "", folder, is_read_only=False))
+            except RuntimeFailure as failure:
+                raise VolumeProblem(str(failure)) from None
+        return Mounted(folder / "mount", takes_owner(about, spec, can))
+
+    async def republish(self, uid: str) -> Mapping[str, str]:
+        """Tell drivers that want it of the volumes that a pod has, with new tokens; what is wrong, by volume."""
+        problems = {}
+        for name, publication in list(self._published.get(self._pods / uid, {}).items()):
+            try:
+                about = await self._about(publication.volume.driver)
+                if about is None or not about.spec.requires_republish:
+                    continue
+                async with self._lock(publication.volume):
+                    if self._published.get(self._pods / uid, {}).get(name) is publication:
+                        await self._tell(publication)
+            except (RuntimeFailure, VolumeProblem, ApiError, OSError) as problem:
+                problems[publication.shown or name] = str(problem)
+        return problems
+
+    def can_grow(self, uid: str, name: str) -> bool:
+        """Whether a volume of that pod is of a driver that has its file system grow."""
+        from fairlead.agent.csi.messages import EXPAND
+
+        publication = self._published.get(self._pods / uid, {}).get(name)
+        driver = self._drivers.get(publication.volume.driver) if publication is not None else None
+        return driver is not None and EXPAND in driver.capabilities
+
+    async def grow(self, uid: str, name: str, size: int) -> None:
+        """Have its file system fill a volume that has grown to so many bytes. RuntimeFailure."""
+        from fairlead.agent.csi.messages import EXPAND_VOLUME, CapacityRange, Expand
+
+        publication = self._published[self._pods / uid][name]
+        volume, spec = publication.volume, publication.spec
+        driver = self._registered(volume.driver)
+        asked = Expand(
+            volume_id=volume.handle,
+            volume_path=str(publication.folder / "mount"),
+            capacity_range=CapacityRange(required_bytes=size),
+            staging_target_path=publication.staged,
+            volume_capability=capability(driver.capabilities, spec, publication.manifest),
+            secrets=await self._secret(spec["csi"].get("nodeExpandSecretRef")),
+        )
+        async with self._lock(volume):
+            await driver.client.call(EXPAND_VOLUME, asked, _CALL_SECONDS)
 
     async def unmount(self, folder: Path) -> None:
         """Take back what a pod has, and what no other has from the node. StillMounted."""
@@ -157,16 +236,17 @@ class CsiVolumes:
             raise _still_mounted(left)
 
     async def _unmount(self, folder: Path) -> None:
-        for record, volume in list(_records(folder / PUBLISHED, "*")):
+        for mine, volume in list(records(folder / PUBLISHED, "*")):
             async with self._lock(volume):
-                await self._unpublish(volume, record.parent)
+                await self._unpublish(volume, mine)
+        self._published.pop(folder, None)
         for volume in [volume for volume, users in self._users.items() if folder in users]:
             async with self._lock(volume):
                 self._users[volume].discard(folder)
                 await self._free(volume)
-        await asyncio.to_thread(_remove_rest, folder / PUBLISHED)
+        await asyncio.to_thread(remove_rest, folder / PUBLISHED)
 
-    async def _free(self, volume: _Volume) -> None:
+    async def _free(self, volume: Volume) -> None:
         """Take it back from the node unless somebody has it."""
         users = self._users[volume]
         if not users:
@@ -175,13 +255,13 @@ class CsiVolumes:
                 del self._users[volume]
                 self._say()
 
-    def _lock(self, volume: _Volume) -> asyncio.Lock:
+    def _lock(self, volume: Volume) -> asyncio.Lock:
         """One pod at a time has to do with a volume."""
         return self._locks.setdefault(volume, asyncio.Lock())
 
     # -- being attached
 
-    def _use(self, volume: _Volume, folder: Path) -> None:
+    def _use(self, volume: Volume, folder: Path) -> None:
         is_new = volume not in self._users
         self._users[volume].add(folder)
         if is_new:
@@ -193,14 +273,13 @@ class CsiVolumes:
         except NotFound:
             return None
 
-    async def _attached(self, volume: _Volume) -> Mapping[str, str]:
+    async def _attached(self, volume: Volume) -> Mapping[str, str]:
         """Wait until the node is shown to have it attached and in use; what its attacher says of it."""
         name = volume.unique_name
         while not _is_attached(self._shown(), name):
             self._node_changed.clear()
             await self._node_changed.wait()
-        source = CsiSource(driver=volume.driver, volume_handle=volume.handle)
-        found = (await self._api.get(VOLUME_ATTACHMENTS, attachment_name(source, self._node_name))).obj()
+        found = (await self._api.get(VOLUME_ATTACHMENTS, attachment_name(volume.source, self._node_name))).obj()
         metadata: dict[str, str] = (found.get("status") or {}).get("attachmentMetadata") or {}
         return metadata
 
@@ -212,7 +291,7 @@ class CsiVolumes:
             raise VolumeProblem(f"driver name {name} not found in the list of registered CSI drivers")
         return driver
 
-    async def _stage(self, driver: Driver, volume: _Volume, spec: Obj, context: Mapping[str, str]) -> str:
+    async def _stage(self, driver: Driver, volume: Volume, spec: Obj, context: Mapping[str, str], manifest: Obj) -> str:
         """Where it is ready on the node; empty for a driver that has nothing to make ready."""
         from fairlead.agent.csi.messages import STAGE, STAGE_VOLUME, Stage
 
@@ -222,13 +301,13 @@ class CsiVolumes:
         target = folder / "globalmount"
         if volume in self._ready:
             return str(target)
-        await asyncio.to_thread(_write_down, folder, volume, target)
+        await asyncio.to_thread(write_down, folder, volume, target)
         source: Obj = spec["csi"]
         asked = Stage(
             volume_id=volume.handle,
             publish_context=dict(context),
             staging_target_path=str(target),
-            volume_capability=_capability(driver, spec),
+            volume_capability=capability(driver.capabilities, spec, manifest),
             secrets=await self._secret(source.get("nodeStageSecretRef")),
             volume_context=source.get("volumeAttributes") or {},
         )
@@ -236,11 +315,11 @@ class CsiVolumes:
         self._ready.add(volume)
         return str(target)
 
-    async def _unstage(self, volume: _Volume) -> None:
+    async def _unstage(self, volume: Volume) -> None:
         from fairlead.agent.csi.messages import UNSTAGE_VOLUME, Unstage
 
         folder = self._staged(volume)
-        if not (folder / _RECORD).exists():
+        if not is_written_down(folder):
             return
         self._ready.discard(volume)
         target = folder / "globalmount"
@@ -248,40 +327,42 @@ class CsiVolumes:
         await driver.client.call(
             UNSTAGE_VOLUME, Unstage(volume_id=volume.handle, staging_target_path=str(target)), _CALL_SECONDS
         )
-        await asyncio.to_thread(_strike_out, folder, target)
+        await asyncio.to_thread(strike_out, folder, target)
 
-    async def _publish(
-        self,
-        driver: Driver,
-        volume: _Volume,
-        manifest: Obj,
-        found: Obj,
-        about: CSIDriver | None,
-        context: Mapping[str, str],
-        staged: str,
-        folder: Path,
-        is_read_only: bool,
-    ) -> None:
-        from fairlead.agent.csi.messages import PUBLISH_VOLUME, Publish
+    async def _publish(self, publication: _Publication) -> None:
+        """Unless an earlier agent had it mounted."""
+        folder = publication.folder
+        if not await asyncio.to_thread(linux.mount_points, folder / "mount"):
+            await asyncio.to_thread(write_down, folder, publication.volume, None)
+            await self._tell(publication)
+        self._published[folder.parent.parent][publication.name] = publication
 
-        if await asyncio.to_thread(linux.mount_points, folder / "mount"):  # an earlier agent had it mounted
-            return
-        await asyncio.to_thread(_write_down, folder, volume, None)
-        source: Obj = found["spec"]["csi"]
-        about_pod = _about_pod(manifest) if about is not None and about.spec.pod_info_on_mount else {}
-        asked = Publish(
-            volume_id=volume.handle,
-            publish_context=dict(context),
-            staging_target_path=staged,
-            target_path=str(folder / "mount"),
-            volume_capability=_capability(driver, found["spec"]),
-            readonly=is_read_only or bool(source.get("readOnly")),
-            secrets=await self._secret(source.get("nodePublishSecretRef")),
-            volume_context={**(source.get("volumeAttributes") or {}), **about_pod},
+    async def _tell(self, publication: _Publication) -> None:
+        from fairlead.agent.csi.messages import PUBLISH_VOLUME
+
+        driver = self._registered(publication.volume.driver)
+        await driver.client.call(PUBLISH_VOLUME, await self._asked(driver, publication), _CALL_SECONDS)
+
+    async def _asked(self, driver: Driver, publication: _Publication) -> Publish:
+        from fairlead.agent.csi.messages import Publish
+
+        volume, spec = publication.volume, publication.spec
+        source: Obj = spec["csi"]
+        told = await told_of_pod(
+            await self._about(volume.driver), publication.manifest, volume.lifecycle, self._sources
         )
-        await driver.client.call(PUBLISH_VOLUME, asked, _CALL_SECONDS)
+        return Publish(
+            volume_id=volume.handle,
+            publish_context=dict(publication.context),
+            staging_target_path=publication.staged,
+            target_path=str(publication.folder / "mount"),
+            volume_capability=capability(driver.capabilities, spec, publication.manifest),
+            readonly=publication.is_read_only or bool(source.get("readOnly")),
+            secrets={**await self._secret(source.get("nodePublishSecretRef")), **told.secrets},
+            volume_context={**(source.get("volumeAttributes") or {}), **told.context},
+        )
 
-    async def _unpublish(self, volume: _Volume, folder: Path) -> None:
+    async def _unpublish(self, volume: Volume, folder: Path) -> None:
         from fairlead.agent.csi.messages import UNPUBLISH_VOLUME, Unpublish
 
         target = folder / "mount"
@@ -289,7 +370,7 @@ class CsiVolumes:
         await driver.client.call(
             UNPUBLISH_VOLUME, Unpublish(volume_id=volume.handle, target_path=str(target)), _CALL_SECONDS
         )
-        await asyncio.to_thread(_strike_out, folder, target)
+        await asyncio.to_thread(strike_out, folder, target)
 
     def _registered(self, name: str) -> Driver:
         """RuntimeFailure: what it has mounted only it can take back."""
@@ -306,7 +387,7 @@ class CsiVolumes:
             key: base64.b64decode(value).decode(errors="replace") for key, value in (found.get("data") or {}).items()
         }
 
-    def _staged(self, volume: _Volume) -> Path:
+    def _staged(self, volume: Volume) -> Path:
         return self._root / STAGED / volume.driver / hashlib.sha256(volume.handle.encode()).hexdigest()
 
 
@@ -319,71 +400,3 @@ def _is_attached(node: Node | None, name: str) -> bool:
     if node is None or name not in (node.status.volumes_in_use or ()):
         return False
     return any(each.name == name for each in node.status.volumes_attached or ())
-
-
-def _capability(driver: Driver, spec: Obj) -> VolumeCapability:
-    from fairlead.agent.csi.messages import SINGLE_NODE_MULTI_WRITER, AccessMode, MountVolume, VolumeCapability
-
-    modes = spec.get("accessModes") or ["ReadWriteOnce"]
-    mode = _MODES.get(modes[0], (1, 7))[SINGLE_NODE_MULTI_WRITER in driver.capabilities]
-    mount = MountVolume(fs_type=spec["csi"].get("fsType") or "", mount_flags=list(spec.get("mountOptions") or ()))
-    return VolumeCapability(mount=mount, access_mode=AccessMode(mode=mode))
-
-
-def _takes_owner(about: CSIDriver | None, spec: Obj) -> bool:
-    """By the policy of the driver: always, never, or a volume with a file system that one node writes to."""
-    policy = about.spec.fs_group_policy if about is not None else ""
-    if policy in ("File", "None"):
-        return policy == "File"
-    return bool(spec["csi"].get("fsType")) and "ReadWriteOnce" in (spec.get("accessModes") or ())
-
-
-def _about_pod(manifest: Obj) -> dict[str, str]:
-    meta, spec = manifest["metadata"], manifest["spec"]
-    return {
-        "csi.storage.k8s.io/pod.name": meta["name"],
-        "csi.storage.k8s.io/pod.namespace": meta["namespace"],
-        "csi.storage.k8s.io/pod.uid": meta["uid"],
-        "csi.storage.k8s.io/serviceAccount.name": spec.get("serviceAccountName") or "default",
-        "csi.storage.k8s.io/ephemeral": "false",
-    }
-
-
-# -- what is written down
-
-
-def _write_down(folder: Path, volume: _Volume, target: Path | None) -> None:
-    folder.mkdir(parents=True, exist_ok=True, mode=0o750)
-    if target is not None:
-        target.mkdir(exist_ok=True, mode=0o750)
-    record = json.dumps({"driverName": volume.driver, "volumeHandle": volume.handle})
-    replace_durably(folder / _RECORD, record.encode())  # half of it would tell nobody what to take back
-
-
-def _strike_out(folder: Path, target: Path) -> None:
-    """What is mounted there yet would lose what is in it: that is left alone."""
-    if linux.mount_points(target):
-        raise RuntimeFailure(f"{target} is still mounted")
-    if target.is_dir() and not target.is_symlink():
-        target.rmdir()
-    for record in folder.glob(f"{_RECORD}*"):  # also one that was not finished
-        record.unlink()
-    folder.rmdir()
-
-
-def _remove_rest(folder: Path) -> None:
-    """Who was killed before he had written down what he began, or after he had struck that out, leaves its folder."""
-    if folder.is_dir():
-        for left in folder.iterdir():
-            _strike_out(left, left / "mount")
-        folder.rmdir()
-
-
-def _records(folder: Path, depth: str) -> Iterator[tuple[Path, _Volume]]:
-    """So deep and no deeper: what is mounted there is not ours."""
-    for path in folder.glob(f"{depth}/{_RECORD}"):
-        try:
-            said: Any = json.loads(path.read_text())
-            yield path, _Volume(said["driverName"], said["volumeHandle"])
-        except (OSError, ValueError, KeyError, TypeError) as problem:  # cut off by a machine that went down
-            log.warning("%s says nothing: %s", path, problem)

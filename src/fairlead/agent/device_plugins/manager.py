@@ -4,7 +4,7 @@
                   ├▶ registered ─▶ lists its devices ─▶ the node's capacity ─▶ (scheduler) ─▶ admitted ─▶ Allocate
     plugins_registry              └▶ gone: allocatable 0, after five minutes capacity 0
 
-Source: pkg/kubelet/cm/devicemanager/manager.go (1.36), which gives the topology manager hints, too.
+Source: pkg/kubelet/cm/devicemanager/manager.go (1.36).
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from fairlead.agent.device_plugins.errors import DevicePluginError
 from fairlead.agent.device_plugins.given import DevicesGiven, given
+from fairlead.agent.device_plugins.hints import PluginHints, by_affinity
 from fairlead.agent.device_plugins.holdings import CHECKPOINT, Holding, Holdings
 from fairlead.agent.device_plugins.inventory import EMPTY, Inventory
 from fairlead.agent.device_plugins.messages import REGISTER, VERSION, RegisterRequest
@@ -52,6 +53,10 @@ _RECONCILE_SECONDS: Final = 60.0
 _MOST_RESOURCES: Final = 1000
 #: The most devices that a plugin is asked about which of them it would rather give.
 _MOST_OFFERED: Final = 8192
+
+#: By container, of which NUMA nodes it is to have devices; None: it does not matter.
+Affinity: TypeAlias = Mapping[str, frozenset[int] | None]
+_ANYWHERE: Final[Affinity] = {}
 
 log = logging.getLogger(__name__)
 
@@ -242,16 +247,24 @@ class DevicePlugins:
         every = (*(spec.get("initContainers") or ()), *spec["containers"])
         return any(True for container in every for _ in self._wanted(manifest, container))
 
-    async def allocate(self, manifest: Obj) -> str:
-        """Why the pod cannot have the devices of its containers; nothing once it has them."""
+    def hints(self, manifest: Obj, nodes: frozenset[int]) -> PluginHints:
+        """Where the pod could have what it wants, on a machine of these NUMA nodes."""
+        offered = {name: resource.offered for name, resource in self._resources.items()}
+        return PluginHints(manifest, nodes, offered, self._holdings, lambda each: dict(self._wanted(manifest, each)))
+
+    async def allocate(self, manifest: Obj, affinity: Affinity = _ANYWHERE) -> str:
+        """Why the pod cannot have the devices of its containers; nothing once it has them.
+
+        `affinity`: of which NUMA nodes they are to be, by container, as far as there are enough.
+        """
         spec, uid = manifest["spec"], manifest["metadata"]["uid"]
         reusable = defaultdict[str, dict[str, None]](dict)  # devices by resource, in their order
         try:
             for container in spec.get("initContainers") or ():
-                await self._allocate(manifest, container, reusable)
+                await self._allocate(manifest, container, reusable, affinity)
                 self._reuse(uid, container, reusable, is_again=not is_sidecar(container))
             for container in spec["containers"]:
-                await self._allocate(manifest, container, reusable)
+                await self._allocate(manifest, container, reusable, affinity)
                 self._reuse(uid, container, reusable, is_again=False)
         except DevicePluginError as problem:
             self.release(uid)
@@ -311,12 +324,19 @@ class DevicePlugins:
             if name in self._resources or any(True for _ in self._holdings.all_of(name)):
                 yield name, count
 
-    async def _allocate(self, manifest: Obj, container: Obj, reusable: Mapping[str, Mapping[str, None]]) -> None:
+    async def _allocate(
+        self,
+        manifest: Obj,
+        container: Obj,
+        reusable: Mapping[str, Mapping[str, None]],
+        affinity: Affinity = _ANYWHERE,
+    ) -> None:
         """DevicePluginError."""
         uid, name, has_changed = manifest["metadata"]["uid"], container["name"], False
         for resource, count in self._wanted(manifest, container):
             if (known := self._holdings.find(uid, name, resource)) is None:
-                self._holdings.add(await self._chosen(uid, name, resource, count, reusable.get(resource) or {}))
+                again, nodes = reusable.get(resource) or {}, affinity.get(name)
+                self._holdings.add(await self._chosen(uid, name, resource, count, again, nodes))
                 has_changed = True
             elif len(known.devices) != count:
                 about = f'pod "{uid}" container "{name}" changed request for resource "{resource}"'
@@ -327,7 +347,9 @@ class DevicePlugins:
             except OSError as problem:
                 raise DevicePluginError(f'failed to write checkpoint file "{CHECKPOINT}": {problem}') from None
 
-    async def _chosen(self, uid: str, container: str, name: str, count: int, reusable: Iterable[str]) -> Holding:
+    async def _chosen(
+        self, uid: str, container: str, name: str, count: int, reusable: Iterable[str], nodes: frozenset[int] | None
+    ) -> Holding:
         """DevicePluginError."""
         if (resource := self._resources.get(name)) is None:
             raise DevicePluginError(f"cannot allocate unregistered device {name}")
@@ -341,7 +363,11 @@ class DevicePlugins:
                 if (count_free := inventory.healthy_count - inventory.healthy_among(taken)) < missing:
                     what = f"requested number of devices unavailable for {name}"
                     raise DevicePluginError(f"{what}. Requested: {missing}, Available: {count_free}")
-                free = dict.fromkeys(islice(inventory.healthy_but(taken), max(missing, _MOST_OFFERED)))
+                near, far = by_affinity(inventory, inventory.healthy_but(taken), nodes)
+                if len(near) < missing:  # all of them, and what is missing of the others
+                    chosen |= dict.fromkeys(near)
+                    missing, near = missing - len(near), far
+                free = dict.fromkeys(islice(near, max(missing, _MOST_OFFERED)))
                 preferred = await plugin.preferred([*chosen, *free], list(chosen), count)
                 first = dict.fromkeys([*(id_ for id_ in preferred if id_ in free), *free])
                 chosen |= dict.fromkeys(islice(first, missing))

@@ -137,7 +137,8 @@ class Measurer:
         cgroups = self._place.cgroups
         self._rates.begin(set_by)
         nodefs, network = file_system(self._place.root), interfaces()
-        meter = PodMeter(cgroups, self._place.runtime, self._folders, self._rates, nodefs, network, at)
+        of_drivers = self._place.claims.csi.stats.last
+        meter = PodMeter(cgroups, self._place.runtime, self._folders, self._rates, nodefs, network, at, of_drivers)
         measured = (meter.measured(pod, statuses) for pod, statuses in running)
         pods = tuple(pod for pod in measured if pod is not None)
         machine, capacity = machine_usage(cgroups, self._cgroup), memory_bytes(cgroups, self._cgroup)

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
 from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.agent.cgroups.usage import CgroupUsage, throttling_of, usage_of
+from fairlead.agent.csi.stats import VolumeStats
 from fairlead.agent.measuring.disks import disks
 from fairlead.agent.measuring.file_systems import file_system, part_of
 from fairlead.agent.measuring.folders import Folders
@@ -22,6 +24,7 @@ from fairlead.agent.pods.place import Place
 from fairlead.agent.pods.real_pod import RealPod
 from fairlead.agent.runtimes.base import ContainerStatus, Runtime
 from fairlead.api.objects import Obj
+from fairlead.kinds.object_references import claim_name
 from fairlead.node.cgroups.containers import ContainerValues
 from fairlead.node.cgroups.pods import pod_values
 from fairlead.node.eviction.candidates import DiskUsage, candidate
@@ -36,6 +39,8 @@ from fairlead.node.stats.measurements import (
     VolumeMeasurements,
 )
 from fairlead.node.volume_media import Medium, medium_of
+
+_NOT_MEASURED: Final = ("hostPath", "image", "csi")
 
 
 class MeasuredPod(msgspec.Struct, frozen=True):
@@ -55,6 +60,8 @@ class MeasuredPod(msgspec.Struct, frozen=True):
     logs: Path
     #: By name: where it is, and whether it lies on the node's disk.
     volumes: Mapping[str, tuple[Path, bool]]
+    #: By name of the volume, that of its claim.
+    claims: Mapping[str, str]
     #: Whether it can use more local storage than it may.
     has_storage_limits: bool
 
@@ -73,7 +80,12 @@ class MeasuredPod(msgspec.Struct, frozen=True):
             cpu_spec=CpuSpec(own.cpu_shares or 0, max(own.cpu_quota or 0, 0), own.cpu_period or 0),
             values=place.container_values(real.sized),
             logs=place.log_folder(meta.namespace, meta.name, meta.uid),
-            volumes=dict(_volumes(place, manifest)),
+            volumes=dict(_volumes(place, manifest, real.measured_claims)),
+            claims={
+                volume["name"]: name
+                for volume in manifest["spec"].get("volumes") or ()
+                if (name := claim_name(meta.name, volume))
+            },
             has_storage_limits=candidate(manifest).has_storage_limits,
         )
 
@@ -87,11 +99,13 @@ class MeasuredPod(msgspec.Struct, frozen=True):
                 yield path
 
 
-def _volumes(place: Place, manifest: Obj) -> Iterator[tuple[str, tuple[Path, bool]]]:
-    """Nobody measures what lies in a folder of the machine itself, or in an image."""
-    folder = place.folder(manifest["metadata"]["uid"]) / "volumes"
+def _volumes(place: Place, manifest: Obj, claimed: Mapping[str, Path]) -> Iterator[tuple[str, tuple[Path, bool]]]:
+    """Nobody measures what lies in a folder of the machine itself, or in an image; drivers say of theirs."""
+    folder, name = place.folder(manifest["metadata"]["uid"]) / "volumes", manifest["metadata"]["name"]
     for volume in manifest["spec"].get("volumes") or ():
-        if volume.get("hostPath") is None and volume.get("image") is None:
+        if (path := claimed.get(volume["name"])) is not None:
+            yield volume["name"], (path, False)
+        elif not (claim_name(name, volume) or any(volume.get(kind) is not None for kind in _NOT_MEASURED)):
             is_on_disk = volume.get("emptyDir") is not None and medium_of(volume) is Medium.DISK
             yield volume["name"], (folder / volume["name"], is_on_disk)
 
@@ -107,6 +121,8 @@ class PodMeter(msgspec.Struct, frozen=True):
     #: That of the machine.
     network: tuple[InterfaceMeasurements, ...] | None
     at: float
+    #: What drivers say of their volumes.
+    of_drivers: VolumeStats
 
     def measured(self, pod: MeasuredPod, running: Sequence[ContainerStatus]) -> PodMeasurements | None:
         """None if it has just gone."""
@@ -180,7 +196,10 @@ class PodMeter(msgspec.Struct, frozen=True):
         for name, (path, is_on_disk) in pod.volumes.items():
             found = self._part(path) if is_on_disk else _own_file_system(path)
             if found is not None:
-                yield VolumeMeasurements(name, found)
+                yield VolumeMeasurements(name, found, pod.claims.get(name, ""))
+        for (uid, name), said in self.of_drivers.items():
+            if uid == pod.uid:
+                yield VolumeMeasurements(name, said, pod.claims.get(name, ""))
 
     def _ephemeral_storage(self, pod: MeasuredPod, containers: Sequence[ContainerMeasurements]) -> DiskUsage:
         parts = [part for container in containers for part in (container.rootfs, container.logs) if part is not None]

@@ -1,4 +1,4 @@
-"""The PodResources API: which devices and CPUs the containers of this node have, at a socket of the machine.
+"""The PodResources API: which devices, CPUs and memory the containers of this node have, at a socket of the machine.
 
 A request too many is refused, as by a kubelet. Source: pkg/kubelet/apis/podresources (1.36).
 """
@@ -24,6 +24,7 @@ from fairlead.agent.pod_resources.messages import (
     Allocatable,
     ClaimResource,
     ContainerDevices,
+    ContainerMemory,
     ContainerResources,
     DynamicResource,
     GetRequest,
@@ -36,6 +37,7 @@ from fairlead.agent.pods.real_pod import RealPod
 from fairlead.agent.topology.manager import TopologyManager
 from fairlead.api.objects import Obj
 from fairlead.api.podresources import is_sidecar
+from fairlead.node.numa_memory.state import Block
 from fairlead.runtime.clock import monotonic
 from fairlead.runtime.metrics import Family
 from fairlead.runtime.token_bucket import TokenBucket
@@ -91,7 +93,8 @@ class PodResourcesLister:
         self._asked("get_allocatable")
         every = self._plugins.healthy()
         devices = [entry async for device in in_turns(every) for entry in _entries(*device)]
-        return Allocatable(devices=devices, cpu_ids=self._topology.allocatable_cpus)
+        memory = list(map(_memory, self._topology.allocatable_memory))
+        return Allocatable(devices=devices, cpu_ids=self._topology.allocatable_cpus, memory=memory)
 
     async def _get(self, asked: GetRequest) -> Message:
         self._asked("get")
@@ -128,8 +131,9 @@ class PodResourcesLister:
         ]
         claimed = self._claims.claimed(real.pod, real.manifest, container)
         dynamic = [_claim(namespace, name, found) for (namespace, name), found in claimed.items()]
-        name, cpus = container["name"], self._topology.own_cpus(real.pod.metadata.uid, container["name"])
-        return ContainerResources(name=name, devices=devices, cpu_ids=cpus, dynamic_resources=dynamic)
+        uid, name = real.pod.metadata.uid, container["name"]
+        cpus, memory = self._topology.own_cpus(uid, name), list(map(_memory, self._topology.own_memory(uid, name)))
+        return ContainerResources(name=name, devices=devices, cpu_ids=cpus, memory=memory, dynamic_resources=dynamic)
 
 
 def _entries(resource: str, id_: str, nodes: Sequence[int]) -> Iterator[ContainerDevices]:
@@ -139,6 +143,11 @@ def _entries(resource: str, id_: str, nodes: Sequence[int]) -> Iterator[Containe
     for node in nodes:
         topology = Topology(nodes=[NumaNode(id=node)])
         yield ContainerDevices(resource_name=resource, device_ids=[id_], topology=topology)
+
+
+def _memory(block: Block) -> ContainerMemory:
+    topology = Topology(nodes=[NumaNode(id=node) for node in block.numa_affinity])
+    return ContainerMemory(memory_type=block.type, size=block.size, topology=topology)
 
 
 def _claim(namespace: str, name: str, devices: Mapping[str, Sequence[PreparedDevice]]) -> DynamicResource:

@@ -1,7 +1,6 @@
 """The messages of the PodResources API, and the calls that are answered.
 
-Source: k8s.io/kubelet `pkg/apis/podresources/v1/api.proto` (1.36). No container of this node has CPUs or memory of its
-own, so nothing is said of these.
+Source: k8s.io/kubelet `pkg/apis/podresources/v1/api.proto` (1.36).
 """
 
 from __future__ import annotations
@@ -33,10 +32,17 @@ class DynamicResource(Message, frozen=True):
     claim_resources: Annotated[list[ClaimResource], 4] = []
 
 
+class ContainerMemory(Message, frozen=True):
+    memory_type: Annotated[str, 1] = ""
+    size: Annotated[int, 2] = 0
+    topology: Annotated[Topology | None, 3] = None
+
+
 class ContainerResources(Message, frozen=True):
     name: Annotated[str, 1] = ""
     devices: Annotated[list[ContainerDevices], 2] = []
     cpu_ids: Annotated[list[int], 3] = []
+    memory: Annotated[list[ContainerMemory], 4] = []
     dynamic_resources: Annotated[list[DynamicResource], 5] = []
 
 
@@ -53,6 +59,7 @@ class Listed(Message, frozen=True):
 class Allocatable(Message, frozen=True):
     devices: Annotated[list[ContainerDevices], 1] = []
     cpu_ids: Annotated[list[int], 2] = []
+    memory: Annotated[list[ContainerMemory], 3] = []
 
 
 class GetRequest(Message, frozen=True):

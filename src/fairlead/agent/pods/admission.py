@@ -12,7 +12,7 @@ from fairlead.agent.pods.selinux import selinux_refusal
 from fairlead.agent.pods.unsupported import refusal
 from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
-from fairlead.node.admission import UNEXPECTED, NodeAdmission, Refusal, admit, pressure_refusal
+from fairlead.node.admission import NodeAdmission, Refusal, admit, pressure_refusal
 from fairlead.node.allocation import amounts
 from fairlead.node.sysctls import sysctl_refusal
 
@@ -37,22 +37,25 @@ def admission_of(
     has_root: bool = True,
     has_apparmor: bool = False,
     has_selinux: bool = False,
-    no_devices: str = "",
+    no_devices: Refusal | None = None,
     devices: Mapping[str, int] = _NONE,
+    closed: Refusal | None = None,
 ) -> NodeAdmission:
     """`unplaced`: why it cannot have what it is to have to itself of CPUs and memory. `no_devices`: why it has none of
-    plugins; else `devices` are those that pods of the node have, it included.
+    plugins; else `devices` are those that pods of the node have, it included. `closed`: why no pod at all is taken.
     """
     if is_admitted(manifest):
         return NodeAdmission()
+    if closed is not None:
+        return NodeAdmission(closed)
     if (unsupported := refusal(manifest, has_root=has_root)) is not None:
         return NodeAdmission(unsupported)
     if (unlabelled := selinux_refusal(manifest, is_enabled=has_selinux)) is not None:
         return NodeAdmission(unlabelled)
     if (forbidden := sysctl_refusal(manifest["spec"], allowed_sysctls)) is not None:
         return NodeAdmission(forbidden)
-    if no_devices:
-        return NodeAdmission(pressure_refusal(manifest, pressures) or Refusal(UNEXPECTED, no_devices))
+    if no_devices is not None:
+        return NodeAdmission(pressure_refusal(manifest, pressures) or no_devices)
     if unplaced is not None and pressure_refusal(manifest, pressures) is None:
         return NodeAdmission(unplaced)
     known = _with_devices(msgspec.to_builtins(node), devices)

@@ -12,7 +12,7 @@ from fairlead.agent.pods.last_words import last_words
 from fairlead.agent.pods.real_pod import RealPod
 from fairlead.agent.runtimes.base import START_ERROR, ContainerStatus, State
 from fairlead.api.pods import Container, Pod
-from fairlead.node.container_runtime import Exit, Image, Probed, Start
+from fairlead.node.container_runtime import Exit, Image, Probed, Start, WantedImage
 from fairlead.node.container_sync import CREATE_AGAIN_SECONDS, START_FAILED
 from fairlead.node.containers import OOM_KILLED, SIGKILLED, UNKNOWN, Stopping
 
@@ -57,33 +57,33 @@ class ObservedRuntime:
         real = self._of(pod)
         return real.errands.ask("volumes", real.set_up_volumes)
 
-    def image(self, pod: Pod, container: Container, *, is_init: bool) -> Image:
-        real = self._of(pod)
+    def image(self, pod: Pod, wanted: WantedImage) -> Image:
+        real, reference = self._of(pod), wanted.reference
         try:
-            found = real.place.images.find(container.image)
+            found = real.place.images.find(reference)
         except InvalidName as problem:
-            return Image(False, "InvalidImageName", f'Failed to apply default image tag "{container.image}": {problem}')
+            return Image(False, "InvalidImageName", f'Failed to apply default image tag "{reference}": {problem}')
         except OSError as problem:
-            return Image(False, "ImageInspectError", f'Failed to inspect image "{container.image}": {problem}')
-        if found is None or container.name in real.pulled:
+            return Image(False, "ImageInspectError", f'Failed to inspect image "{reference}": {problem}')
+        if found is None or wanted.key in real.pulled:
             return Image(found is not None)
-        if container.image_pull_policy == "Always":
+        if wanted.policy == "Always":
             return Image(False)
-        if real.place.pulls.is_open(container.image, found):
+        if real.place.pulls.is_open(reference, found):
             return Image(True)
-        may_have = real.errands.ask(key := ("image", container.name), partial(real.may_have, found, container.image))
+        may_have = real.errands.ask(key := ("image", wanted.key), partial(real.may_have, found, reference))
         if may_have is None:
             return Image(False, is_asked_for=True)
         real.errands.forget(key)
         return Image(may_have)
 
-    def pull(self, pod: Pod, container: Container, *, is_init: bool) -> str | None:
-        real, key = self._of(pod), ("pull", container.name)
-        error = real.errands.ask(key, partial(real.pull, container, is_init=is_init))
+    def pull(self, pod: Pod, wanted: WantedImage) -> str | None:
+        real, key = self._of(pod), ("pull", wanted.key)
+        error = real.errands.ask(key, partial(real.pull, wanted))
         if error is not None:
             real.errands.forget(key)
         if error == "":
-            real.pulled.add(container.name)
+            real.pulled.add(wanted.key)
         return error
 
     def start(self, pod: Pod, container: Container, attempt: int, now: float, *, is_init: bool) -> Start:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 from fairlead.agent.device_plugins.errors import DevicePluginError
+from fairlead.agent.device_plugins.hints import PluginHints
 from fairlead.agent.images_seam import Image, PullFailure
 from fairlead.agent.network_seam import HostPort, NetworkFailed
 from fairlead.agent.pods.container_spec import Made, container_spec
@@ -36,8 +38,8 @@ from fairlead.agent.runtimes.base import (
     SandboxSpec,
     State,
 )
+from fairlead.agent.volumes.claimed import GREW_NOT
 from fairlead.agent.volumes.content import PodContent
-from fairlead.agent.volumes.image_volumes import ImageVolumes
 from fairlead.agent.volumes.payload import Owner
 from fairlead.agent.volumes.pod_volumes import PodVolumes
 from fairlead.agent.volumes.problems import VolumeProblem
@@ -48,9 +50,10 @@ from fairlead.api.pods import FINISHED, Container, Pod
 from fairlead.api.quantity import ZERO
 from fairlead.golang.durations import format_seconds
 from fairlead.golang.quoting import go_quote
+from fairlead.node.admission import UNEXPECTED, Refusal
 from fairlead.node.cgroups.pods import pod_values
 from fairlead.node.configuration.feature_gates import ENV_FILES
-from fairlead.node.container_runtime import Start
+from fairlead.node.container_runtime import Start, WantedImage
 from fairlead.node.container_sync import DEFAULT_GRACE_SECONDS, Note, field_path
 from fairlead.node.containers import container_id
 from fairlead.node.resize import Allocated, with_allocation
@@ -70,7 +73,7 @@ class RealPod:
         self.place, self.errands = place, Errands(wake)
         self.current: dict[str, str] = {}  # by name of the container: the id of its latest run
         self._had: set[tuple[str, str]] = set()  # images that it may have, by name and id, whatever becomes of secrets
-        self.pulled: set[str] = set()  # containers whose image was asked for anew, as their policy says
+        self.pulled: set[str] = set()  # keys of images that were asked for anew, as their policy says
         self.addresses: tuple[str, ...] = ()
         self.sandbox: Sandbox | None = None
         self.allocated: Allocated = {}  # what the node has given it, where another size is desired
@@ -178,20 +181,55 @@ class RealPod:
             self.errands.forget_after("devices back", AGAIN_SECONDS)
         return not problem
 
-    async def allocate_devices(self) -> str:
-        """Why it cannot have those of plugins; nothing once it has them."""
-        return await self.place.device_plugins.allocate(self.manifest)
+    async def allocate_devices(self) -> list[Refusal]:
+        """Why it cannot have those of plugins; nothing once it has them, on NUMA nodes with what else it gets."""
+        place = self.place
+        if (hints := self.device_hints()) is None:
+            problem = await place.device_plugins.allocate(self.manifest)
+        else:
+            foretold = place.topology.foretold(self.sized, hints)
+            if foretold.refusal is not None:
+                return [foretold.refusal]
+            problem = await place.device_plugins.allocate(self.manifest, foretold.affinity)
+        return [Refusal(UNEXPECTED, problem)] if problem else []
+
+    def device_hints(self) -> PluginHints | None:
+        """Where it could have devices of plugins, or has them; None where that does not matter."""
+        plugins, topology = self.place.device_plugins, self.place.topology
+        if not topology.is_placing or not plugins.concern(self.manifest):
+            return None
+        return plugins.hints(self.manifest, topology.numa_nodes)
 
     async def set_up_volumes(self) -> str:
-        images = ImageVolumes(self.place.pulls, self._pull_secrets)
-        problem = await self._volumes.set_up(self._volumes_wanted, self._content(self.place.sources), images)
+        problem = await self._volumes.set_up(self._volumes_wanted, self._content(self.place.sources))
+        problem = problem or "; ".join(await self._grow_volumes())
         if problem:
             self.errands.forget_after("volumes", AGAIN_SECONDS)
         return problem
 
+    async def _grow_volumes(self) -> list[str]:
+        """Those that have, as far as their node has to do with it; what is wrong."""
+        problems = []
+        for volume in self._volumes_wanted:
+            try:
+                if (grown := await self.place.claims.grown(self.manifest, volume)) is not None:
+                    self.tell(grown)
+            except VolumeProblem as problem:
+                problems.append(f"MountVolume.{problem}")
+        return problems
+
     async def refresh_volumes(self, sources: Sources) -> None:
         """What came from the API may be another by now, and a token is old."""
         await self._volumes.refresh(self._volumes_wanted, self._content(sources))
+        for name, problem in (await self.place.claims.csi.republish(self.pod.metadata.uid)).items():
+            self.tell(Note(WARNING, "FailedMount", f'MountVolume.SetUp failed for volume "{name}" : {problem}'))
+        for problem in await self._grow_volumes():
+            self.tell(Note(WARNING, GREW_NOT, problem))
+
+    @property
+    def measured_claims(self) -> Mapping[str, Path]:
+        """By name, where volumes of claims are whose file systems are measured."""
+        return self._volumes.measured
 
     @property
     def _volumes_wanted(self) -> Sequence[Obj]:
@@ -199,19 +237,19 @@ class RealPod:
 
     # -- images
 
-    async def pull(self, container: Container, *, is_init: bool) -> str:
+    async def pull(self, wanted: WantedImage) -> str:
         """Why it cannot be had; empty once it is there."""
         try:
-            pulled = await self.place.pulls.pull(container.image, await self._pull_secrets())
+            pulled = await self.place.pulls.pull(wanted.reference, await self._pull_secrets())
         except PullFailure as failure:
             return str(failure)
-        self._had.add((container.image, pulled.image.id))
+        self._had.add((wanted.reference, pulled.image.id))
         took, waited = (format_seconds(int(each * 1000) / 1000) for each in (pulled.seconds, pulled.waited_seconds))
         message = (
-            f'Successfully pulled image "{container.image}" in {took} ({waited} including waiting). '
+            f'Successfully pulled image "{wanted.reference}" in {took} ({waited} including waiting). '
             f"Image size: {pulled.image.size_bytes} bytes."
         )
-        self.tell(Note(NORMAL, "Pulled", message, field_path(container, is_init=is_init)))
+        self.tell(Note(NORMAL, "Pulled", message, wanted.path))
         return ""
 
     # -- containers
@@ -368,7 +406,9 @@ class RealPod:
         place, meta = self.place, self.pod.metadata
         has_env_files, services = place.configured.gates.enabled(ENV_FILES), self._services()
         files = EnvFiles(self._volumes.path) if has_env_files else None
+        await self._volumes.mount_images(self._volumes_wanted, container, place.images)
         devices = await place.device_plugins.given(self.manifest, container)
+        devices = devices._replace(devices=[*devices.devices, *self._volumes.devices(container)])
         env = await environment(container, meta.namespace, place.sources, self._downward(), services, files)
         env = {**devices.env, **env}
         folder, is_recursive = place.folder(meta.uid) / "etc", self._mounts_recursively(container)

@@ -101,6 +101,7 @@ async def tear_down(place: Place, uid: str, cgroup: str) -> None:
         await place.network.detach(uid)
     await place.claims.csi.unmount(place.folder(uid))
     await asyncio.to_thread(PodVolumes(place.folder(uid), 0).tear_down)
+    place.claims.release(uid)
     await asyncio.to_thread(_remove_cgroup, place, cgroup)
 
 

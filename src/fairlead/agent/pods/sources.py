@@ -12,9 +12,8 @@ from msgspec.structs import replace
 from fairlead.agent.pods.pulls import PullSecret
 from fairlead.api.builtin import CONFIG_MAPS, RUNTIME_CLASSES, SECRETS, SERVICE_ACCOUNTS
 from fairlead.api.errors import NotFound
-from fairlead.api.meta import Object, View
+from fairlead.api.meta import Object, ObjectMeta, View
 from fairlead.api.objects import Obj
-from fairlead.api.pods import Pod
 from fairlead.api.verbs import Api
 from fairlead.caches import LruCache
 from fairlead.node.start_requirements import ConfigSource, Found
@@ -40,15 +39,17 @@ class _Secret(Object):
     data: dict[str, str] | None = None
 
 
-class _Token(NamedTuple):
+class Token(NamedTuple):
     text: str
+    #: As the API server says it.
+    expires: str
     #: On the loop's clock.
     renew_at: float
 
 
 class Sources(msgspec.Struct, frozen=True):
     api: Api
-    _tokens: LruCache[Hashable, _Token] = msgspec.field(default_factory=lambda: LruCache(_MOST_TOKENS))
+    _tokens: LruCache[Hashable, Token] = msgspec.field(default_factory=lambda: LruCache(_MOST_TOKENS))
     #: What a round has read; None outside of one.
     _known: dict[Hashable, Mapping[str, bytes] | None] | None = None
 
@@ -92,23 +93,24 @@ class Sources(msgspec.Struct, frozen=True):
         """What a RuntimeClass names; empty is empty. NotFound if there is none of that name."""
         return (await self.api.get(RUNTIME_CLASSES, runtime_class)).view(_RuntimeClass).handler if runtime_class else ""
 
-    async def token(self, pod: Pod, account: str, projection: Obj) -> str:
+    async def token(self, pod: ObjectMeta, account: str, projection: Obj) -> Token:
         """A token of the pod's service account, which ends with the pod; the same for most of its time."""
         seconds, audience = projection.get("expirationSeconds") or _TOKEN_SECONDS, projection.get("audience")
-        key = (pod.metadata.uid, account, audience, seconds)
+        key = (pod.uid, account, audience, seconds)
         known = self._tokens.get(key)
         if known is None or monotonic() >= known.renew_at:
-            known = _Token(await self._asked(pod, account, audience, seconds), monotonic() + _RENEWED_AFTER * seconds)
+            status = await self._asked(pod, account, audience, seconds)
+            renew_at = monotonic() + _RENEWED_AFTER * seconds
+            known = Token(str(status["token"]), str(status["expirationTimestamp"]), renew_at)
             self._tokens.put(key, known)
-        return known.text
+        return known
 
-    async def _asked(self, pod: Pod, account: str, audience: str | None, seconds: int) -> str:
-        bound = {"kind": "Pod", "apiVersion": "v1", "name": pod.metadata.name, "uid": pod.metadata.uid}
+    async def _asked(self, pod: ObjectMeta, account: str, audience: str | None, seconds: int) -> Obj:
+        bound = {"kind": "Pod", "apiVersion": "v1", "name": pod.name, "uid": pod.uid}
         spec: Obj = {"expirationSeconds": seconds, "boundObjectRef": bound}
         if audience:
             spec["audiences"] = [audience]
         request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
-        answer = await self.api.create(
-            SERVICE_ACCOUNTS, request, pod.metadata.namespace, name=account, subresource="token"
-        )
-        return str(answer.obj()["status"]["token"])
+        answer = await self.api.create(SERVICE_ACCOUNTS, request, pod.namespace, name=account, subresource="token")
+        status: Obj = answer.obj()["status"]
+        return status

@@ -29,6 +29,7 @@ from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
 from fairlead.api.pods import Pod
 from fairlead.client.worker import work_off
+from fairlead.node.admission import Refusal
 from fairlead.node.container_sync import Note
 from fairlead.node.grace_periods import grace_period, stop_timeout
 from fairlead.node.pod_lifecycle import PodKill, PodRun
@@ -49,7 +50,7 @@ log = logging.getLogger(__name__)
 
 
 class PodWorker:
-    """`node` is this node as it is now; `changed` is called when pods came or went."""
+    """`node` is this node as it is now; `changed` is called when pods came or went; `closed` says why none is taken."""
 
     def __init__(
         self,
@@ -58,8 +59,9 @@ class PodWorker:
         node: Callable[[], Node | None],
         pressures: Callable[[], Sequence[str]],
         changed: Callable[[], None],
+        closed: Callable[[], Refusal | None] = lambda: None,
     ) -> None:
-        self._place, self._pods = place, pods
+        self._place, self._pods, self._closed = place, pods, closed
         self._node, self._pressures, self._changed = node, pressures, changed
         self._queue: WorkQueue[str] = WorkQueue()
         self._runs: dict[str, PodRun] = {}  # by uid, as the next
@@ -253,12 +255,12 @@ class PodWorker:
         node = self._node()
         if node is None:
             raise NotFound("this node is not registered yet")
-        plugins, problem, devices = self._place.device_plugins, "", dict[str, int]()
+        plugins, problem, devices = self._place.device_plugins, None, dict[str, int]()
         if not is_admitted(real.manifest) and plugins.concern(real.manifest):
             allocated = real.errands.ask(_ALLOCATION, real.allocate_devices)
             if allocated is None:
                 return True  # nobody knows yet
-            problem, devices = allocated, dict(plugins.taken())
+            problem, devices = next(iter(allocated), None), dict(plugins.taken())
         allowed_sysctls = self._place.configured.configuration.allowed_unsafe_sysctls
         admission = admission_of(
             real.manifest,
@@ -266,12 +268,13 @@ class PodWorker:
             self.admitted,
             self._pressures(),
             allowed_sysctls,
-            unplaced=self._place.topology.allocate(real.sized, self._has_own),
+            unplaced=self._place.topology.allocate(real.sized, self._has_own, real.device_hints()),
             has_root=self._place.runtime.has_users,
             has_apparmor=self._place.has_apparmor,
             has_selinux=self._place.has_selinux,
             no_devices=problem,
             devices=devices,
+            closed=self._closed(),
         )
         if admission.refusal is not None or admission.preempted:
             self._place.topology.release(uid)

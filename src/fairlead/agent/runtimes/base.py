@@ -89,6 +89,11 @@ class Sandbox(NamedTuple):
     users: IdRange | None = None
 
 
+#: How mount(8) spells that what the machine mounts there the container sees, and that either sees what the other does.
+SLAVE: Final = "rslave"
+SHARED: Final = "rshared"
+
+
 class Mount(msgspec.Struct, frozen=True):
     """Something of the machine that is to be seen in a container."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 from msgspec.structs import replace
 
 from fairlead.agent.runtimes.base import Runtime, RuntimeFailure, State
-from fairlead.agent.topology.metrics import TopologyMetrics
+from fairlead.agent.topology.metrics import CONTAINER_SCOPE, NUMA_NODE, PHYSICAL_CPU, TopologyMetrics
 from fairlead.api.objects import Obj
 from fairlead.golang.quoting import go_quote
 from fairlead.node.admission import Refusal
@@ -28,11 +28,12 @@ from fairlead.node.configuration.load import Configured
 from fairlead.node.cpus import state as cpu_state
 from fairlead.node.cpus.state import STATE_FILE as CPU_STATE
 from fairlead.node.cpus.state import CpuState
-from fairlead.node.numa_hints import NONE, NumaNodes, hint_policy
+from fairlead.node.numa_hints import NONE, POD_SCOPE, SINGLE_NODE, NumaNodes, hint_policy
 from fairlead.node.numa_memory import state as memory_state
 from fairlead.node.numa_memory.policy import numa_nodes_of
 from fairlead.node.numa_memory.state import STATE_FILE as MEMORY_STATE
-from fairlead.node.placement import Held, Policies, placed
+from fairlead.node.numa_memory.state import Block
+from fairlead.node.placement import NOT_LOCAL, DeviceHints, Held, Placement, Policies, placed
 from fairlead.node.plan import NodePlan
 from fairlead.runtime.clock import monotonic
 from fairlead.runtime.metrics import Family
@@ -120,14 +121,42 @@ class TopologyManager:
 
     # -- pods
 
-    def allocate(self, manifest: Obj, is_active: Callable[[str], bool]) -> Refusal | None:
+    @property
+    def numa_nodes(self) -> frozenset[int]:
+        return self._policies.nodes.ids
+
+    @property
+    def is_placing(self) -> bool:
+        """Whether the policy looks at NUMA nodes."""
+        return self._policies.hints.name != NONE
+
+    def foretold(self, manifest: Obj, devices: DeviceHints) -> Placement:
+        """Where the containers of a pod would have what they get, for whoever hands out devices before `allocate`."""
+        return placed(self._policies, self._held, manifest, devices)
+
+    def allocate(
+        self, manifest: Obj, is_active: Callable[[str], bool], devices: DeviceHints | None = None
+    ) -> Refusal | None:
         """Give the containers of a pod what they are to have to themselves; why it cannot have that. `keep` it."""
         began = monotonic()
         self._take_back(is_active)
-        result = placed(self._policies, self._held, manifest)
+        result = placed(self._policies, self._held, manifest, devices)
         self._become(result.held)
-        self._metrics.admitted(result, monotonic() - began, is_placing=self._policies.hints.name != NONE)
+        self._metrics.admitted(result, monotonic() - began, is_placing=self.is_placing)
+        self._count_aligned(result)
         return result.refusal
+
+    def _count_aligned(self, result: Placement) -> None:
+        """What is certain to be together: on one NUMA node, and on whole cores."""
+        hints, cpus = self._policies.hints, self._policies.cpus
+        if hints.name == SINGLE_NODE:
+            scope = POD_SCOPE if hints.is_for_pods else CONTAINER_SCOPE
+            failures = int(result.refusal is not None and result.refusal.reason == NOT_LOCAL)
+            successes = int(result.refusal is None) if hints.is_for_pods else len(result.affinity)
+            self._metrics.aligned(scope, NUMA_NODE, successes, failures)
+        if cpus is not None and cpus.options.only_full_cores:
+            failures = int(result.missing == "cpu")
+            self._metrics.aligned(CONTAINER_SCOPE, PHYSICAL_CPU, result.requests["cpu"] - failures, failures)
 
     def release(self, uid: str) -> None:
         """The pod has ended: what it had is everybody's again."""
@@ -137,6 +166,20 @@ class TopologyManager:
     def own_cpus(self, uid: str, container: str) -> list[int]:
         """Those that the container has to itself."""
         return sorted(self._held.cpus.exclusive.get(uid, {}).get(container, ()))
+
+    def own_memory(self, uid: str, container: str) -> Sequence[Block]:
+        """What is set aside for the container."""
+        return self._held.memory.get(uid, {}).get(container, ())
+
+    @property
+    def allocatable_memory(self) -> list[Block]:
+        """What may be set aside for somebody, by NUMA node, whoever has it now."""
+        policy = self._policies.memory
+        return [
+            Block((node,), type_, table.allocatable)
+            for node, memory in sorted((policy.nodes({}) if policy is not None else {}).items())
+            for type_, table in sorted(memory.memory_map.items())
+        ]
 
     @property
     def allocatable_cpus(self) -> list[int]:

@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from fairlead.node.numa_hints import POD_SCOPE
 from fairlead.node.placement import Placement
 from fairlead.runtime.metrics import Counter, Family, Gauge, Histogram, exponential
 
+#: Labels of what is aligned.
+CONTAINER_SCOPE: Final = "container"
+NUMA_NODE: Final = "numa_node"
+PHYSICAL_CPU: Final = "physical_cpu"
+_OF_ALIGNED: Final = ("scope", "boundary")
 _BOUNDS: Final = exponential(0.05, 2, 15)
 
 
@@ -49,11 +55,22 @@ class TopologyMetrics:
             _BOUNDS,
         )
 
+        aligned = "kubelet_container_aligned_compute_resources"
+        self._aligned = Counter(
+            f"{aligned}_count", "[ALPHA] What is certain to have all of its resources together.", *_OF_ALIGNED
+        )
+        self._not_aligned = Counter(
+            f"{aligned}_failure_count", "[ALPHA] What could not have its resources together.", *_OF_ALIGNED
+        )
+        for scope in (CONTAINER_SCOPE, POD_SCOPE):
+            self.aligned(scope, NUMA_NODE, 0, 0)
+
     @property
     def families(self) -> Iterable[Family]:
         of_cpus = (self._requests, self._errors, self._shared, self._exclusive, self._of_nodes)
         of_memory = (self._memory_requests, self._memory_errors)
-        return *of_cpus, *of_memory, self._admissions, self._refusals, self._durations
+        of_pods = (self._admissions, self._refusals, self._durations, self._aligned, self._not_aligned)
+        return *of_cpus, *of_memory, *of_pods
 
     def holds(self, shared: int, exclusive: Mapping[int, int]) -> None:
         """So many CPUs are nobody's own, and so many of each NUMA node are."""
@@ -61,6 +78,10 @@ class TopologyMetrics:
         self._exclusive.set(sum(exclusive.values()))
         for node, count in exclusive.items():
             self._of_nodes.set(count, (str(node),))
+
+    def aligned(self, scope: str, boundary: str, successes: int, failures: int) -> None:
+        self._aligned.add((scope, boundary), successes)
+        self._not_aligned.add((scope, boundary), failures)
 
     def admitted(self, result: Placement, seconds: float, *, is_placing: bool) -> None:
         """A pod was, or was not; `is_placing`: by a policy that looks at NUMA nodes."""

@@ -24,7 +24,7 @@ class PodContent(msgspec.Struct, frozen=True):
     claims: Claims
 
     async def claimed(self, volume: Obj) -> Claimed | None:
-        """Where the volume of a claim is; None for a volume without one."""
+        """Where a volume of a claim, or of a driver, is; None for others."""
         return await self.claims.volume(self.manifest, volume)
 
     @property
@@ -49,8 +49,8 @@ class PodContent(msgspec.Struct, frozen=True):
     async def _of(self, kind: str, source: Obj, mode: int) -> dict[str, PayloadFile]:
         if kind == "serviceAccountToken":
             account = self.manifest["spec"].get("serviceAccountName") or "default"
-            token = await self.sources.token(self.pod, account, source)
-            return {source["path"]: PayloadFile(token.encode(), mode if self.owner == Owner() else 0o600)}
+            token = await self.sources.token(self.pod.metadata, account, source)
+            return {source["path"]: PayloadFile(token.text.encode(), mode if self.owner == Owner() else 0o600)}
         if kind == "downwardAPI":
             return {
                 item["path"]: PayloadFile(self._described(item).encode(), item.get("mode", mode))

@@ -13,12 +13,13 @@ from typing import Final
 import msgspec
 
 from fairlead.agent import linux
+from fairlead.agent.images_seam import Images
 from fairlead.agent.pods.environment import fully_expanded
-from fairlead.agent.runtimes.base import Mount, RuntimeFailure
+from fairlead.agent.runtimes.base import SHARED, SLAVE, MachineDevice, Mount, RuntimeFailure
 from fairlead.agent.trees import remove_tree
 from fairlead.agent.volumes.content import PodContent
 from fairlead.agent.volumes.host_paths import host_path
-from fairlead.agent.volumes.image_volumes import ImageVolumes, files_of
+from fairlead.agent.volumes.image_volumes import files_of, mount_image
 from fairlead.agent.volumes.ownership import give_to_group
 from fairlead.agent.volumes.payload import Owner, PayloadFile, digest_of, write_payload
 from fairlead.agent.volumes.problems import ClaimProblem, VolumeProblem
@@ -33,7 +34,7 @@ from fairlead.runtime.clock import micro_timestamp
 log = logging.getLogger(__name__)
 
 _TMPFS: Final = linux.MS_NOSUID | linux.MS_NODEV
-_PROPAGATION: Final = {"HostToContainer": "rslave", "Bidirectional": "rshared"}
+_PROPAGATION: Final = {"HostToContainer": SLAVE, "Bidirectional": SHARED}
 
 
 class PodVolumes(msgspec.Struct):
@@ -45,21 +46,39 @@ class PodVolumes(msgspec.Struct):
     _paths: dict[str, Path] = msgspec.field(default_factory=dict)
     #: Those that no container may write to, whatever it says.
     _read_only: set[str] = msgspec.field(default_factory=set)
+    #: By name, where volumes of claims are whose file systems are measured.
+    measured: dict[str, Path] = msgspec.field(default_factory=dict)
+    #: By name, volumes without a file system: where they are, and what may be done with them.
+    _devices: dict[str, tuple[Path, str]] = msgspec.field(default_factory=dict)
     _of_images: set[str] = msgspec.field(default_factory=set)
     #: By name, the digest of what was written last.
     _written: dict[str, bytes] = msgspec.field(default_factory=dict)
 
-    async def set_up(self, volumes: Sequence[Obj], content: PodContent, images: ImageVolumes) -> str:
-        """Make them, each by itself; the problem of the first that cannot be, as its event tells it."""
+    async def set_up(self, volumes: Sequence[Obj], content: PodContent) -> str:
+        """Make them, each by itself; the problem of the first that cannot be, as its event tells it.
+
+        Images come later, and hold up those containers alone that have them as volumes.
+        """
         first = ""
         for volume in volumes:
             try:
-                await self._set_up(volume, content, images)
+                await self._set_up(volume, content)
             except ClaimProblem as problem:
                 first = first or str(problem)
             except (VolumeProblem, ApiError, OSError) as problem:
-                first = first or f'MountVolume.SetUp failed for volume "{volume["name"]}" : {problem}'
+                name = (problem.volume if isinstance(problem, VolumeProblem) else "") or volume["name"]
+                first = first or f'MountVolume.SetUp failed for volume "{name}" : {problem}'
         return first
+
+    async def mount_images(self, volumes: Sequence[Obj], container: Obj, images: Images) -> None:
+        """Those that this container has as volumes, which are here by now. RuntimeFailure."""
+        names = {mount["name"] for mount in container.get("volumeMounts") or ()}
+        for volume in volumes:
+            if (source := volume.get("image")) is not None and volume["name"] in names:
+                folder = self._place_of(volume)
+                await mount_image(images, source["reference"], folder)
+                self._paths[volume["name"]] = files_of(folder)
+                self._of_images.add(volume["name"])
 
     async def refresh(self, volumes: Sequence[Obj], content: PodContent) -> None:
         """Bring those up to date whose content comes from the API, each by itself; all others are the pod's own."""
@@ -84,6 +103,16 @@ class PodVolumes(msgspec.Struct):
             found.append(Mount(source, target, is_read_only, is_below, propagation))
         return found
 
+    def devices(self, container: Obj) -> list[MachineDevice]:
+        """The volumes without a file system that a container has. VolumeProblem."""
+        found = []
+        for device in container.get("volumeDevices") or ():
+            if device["name"] not in self._devices:
+                raise VolumeProblem(f'volume "{device["name"]}" is not mounted')
+            path, access = self._devices[device["name"]]
+            found.append(MachineDevice(str(path), device["devicePath"], access))
+        return found
+
     def path(self, name: str) -> Path | None:
         """Where it is; None for one that has not been set up."""
         return self._paths.get(name)
@@ -92,13 +121,10 @@ class PodVolumes(msgspec.Struct):
         linux.unmount_below(self.folder)
         remove_tree(self.folder, ignore_errors=True)
 
-    async def _set_up(self, volume: Obj, content: PodContent, images: ImageVolumes) -> None:
-        if (image := volume.get("image")) is not None:
-            folder = self._folder(volume)
-            await images.set_up(image, folder)
-            self._paths[volume["name"]] = files_of(folder)
-            self._of_images.add(volume["name"])
-        elif claim_name(content.pod.metadata.name, volume):
+    async def _set_up(self, volume: Obj, content: PodContent) -> None:
+        if "image" in volume:
+            return
+        if "csi" in volume or claim_name(content.pod.metadata.name, volume):
             await self._claim(volume, content)
         elif (files := await content.files(volume)) is None:
             await asyncio.to_thread(self._make, volume, content.owner)
@@ -119,7 +145,10 @@ class PodVolumes(msgspec.Struct):
     async def _claim(self, volume: Obj, content: PodContent) -> None:
         """Once found it is the pod's, whatever becomes of the claim."""
         name: str = volume["name"]
-        if name in self._paths or (claimed := await content.claimed(volume)) is None:
+        if name in self._paths or name in self._devices or (claimed := await content.claimed(volume)) is None:
+            return
+        if claimed.is_device:
+            self._devices[name] = claimed.path, "mr" if claimed.is_read_only else "mrw"
             return
         if claimed.is_read_only:
             self._read_only.add(name)
@@ -127,6 +156,8 @@ class PodVolumes(msgspec.Struct):
             lazily = content.only_on_mismatch
             await asyncio.to_thread(give_to_group, claimed.path, content.owner.gid, only_on_mismatch=lazily)
         self._paths[name] = claimed.path
+        if claimed.is_measured:
+            self.measured[name] = claimed.path
 
     def _part(self, volume: Path, subpath: str, name: str, container: str, index: int) -> Path:
         """What is wrong with the path is told; not what lies on the machine, which is in the log."""

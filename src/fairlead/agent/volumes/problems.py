@@ -4,7 +4,9 @@ from __future__ import annotations
 
 
 class VolumeProblem(Exception):
-    """Why a volume cannot be set up."""
+    """Why a volume cannot be set up; an event calls it by that name, or as the pod does if it has none."""
+
+    volume: str = ""
 
 
 class ClaimProblem(Exception):

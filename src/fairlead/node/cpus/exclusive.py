@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from fairlead.api.objects import Obj
-from fairlead.api.podresources import has_pod_level_resources, is_sidecar
+from fairlead.api.podresources import has_pod_level_resources
 from fairlead.api.qos import GUARANTEED, qos_class
-from fairlead.node.requests import stated_request
+from fairlead.node.requests import most_at_once, stated_request
 
 STATIC: Final = "static"
 
@@ -34,11 +34,4 @@ def containers_of(spec: Obj) -> Sequence[Obj]:
 def exclusive_cpus_of_pod(spec: Obj) -> int:
     """How many its containers have at once, at most."""
     counts = exclusive_cpus(spec)
-    sidecars = most = 0
-    for container in spec.get("initContainers") or ():
-        count = counts.get(container["name"], 0)
-        if is_sidecar(container):
-            sidecars += count
-        else:
-            most = max(most, sidecars + count)
-    return max(most, sidecars + sum(counts.get(each["name"], 0) for each in spec["containers"]))
+    return most_at_once(spec, lambda container: {"cpu": counts.get(container["name"], 0)}).get("cpu", 0)

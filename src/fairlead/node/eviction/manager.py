@@ -16,6 +16,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from fairlead.api.objects import Obj
+from fairlead.node.disruption import disruption
 from fairlead.node.eviction.candidates import Candidate, MeasuredPod
 from fairlead.node.eviction.local_storage import Excess, over_limits
 from fairlead.node.eviction.messages import EVICTED, eviction_message
@@ -60,10 +61,7 @@ class Eviction(msgspec.Struct, frozen=True):
         return {"phase": "Failed", "reason": EVICTED, "message": self.message}
 
     def condition(self) -> Obj | None:
-        if not self.is_disruption:
-            return None
-        kind = {"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet"}
-        return kind | {"message": self.message}
+        return disruption(self.message) if self.is_disruption else None
 
 
 class EvictionState(msgspec.Struct, frozen=True):

@@ -84,6 +84,13 @@ class FailNode(OfNodes):
         await nodes.fail(name, cluster)
 
 
+class ShutDownNode(OfNodes):
+    verb: ClassVar[str] = "shut down node"
+
+    async def run_on(self, name: str, cluster: ChangedCluster) -> None:
+        await nodes.shut_down(name, cluster)
+
+
 class OutOfService(OfNodes):
     verb: ClassVar[str] = "declare out of service"
 

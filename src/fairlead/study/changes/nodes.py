@@ -17,7 +17,7 @@ from fairlead.node.configuration.errors import StartupError
 from fairlead.runtime.clock import monotonic
 from fairlead.sim.behaviour import PREFIX
 from fairlead.sim.node_settings import KUBELET_CONFIG, restated
-from fairlead.sim.nodes import ALLOCATABLE, COMPUTED, FAILED
+from fairlead.sim.nodes import ALLOCATABLE, COMPUTED, FAILED, GOES_DOWN
 from fairlead.study.changes.changed_cluster import ChangedCluster, NothingThere, natural
 
 #: As `kubectl drain` tries again what a disruption budget forbids.
@@ -77,10 +77,17 @@ def _same(found: Pod | None, pod: Pod) -> Pod | None:
 
 async def fail(name: str, cluster: ChangedCluster, *, recovers: bool = False) -> None:
     """The machine is off, or on again; then it is in service, too."""
-    patch: Obj = {"metadata": {"annotations": {FAILED: None if recovers else "true"}}}
+    marks = {FAILED: None, GOES_DOWN: None} if recovers else {FAILED: "true"}
+    patch: Obj = {"metadata": {"annotations": marks}}
     if cluster.node(name).is_out_of_service and recovers:
         patch["spec"] = {"taints": await _taints_but_out_of_service(name, cluster)}
     await cluster.patch(NODES, name, "", patch, PatchType.MERGE)
+
+
+async def shut_down(name: str, cluster: ChangedCluster) -> None:
+    """The machine goes down in order: its kubelet ends pods before, as far as its configuration gives them time."""
+    cluster.node(name)
+    await cluster.patch(NODES, name, "", {"metadata": {"annotations": {GOES_DOWN: "true"}}}, PatchType.MERGE)
 
 
 async def declare_out_of_service(name: str, cluster: ChangedCluster) -> None:
@@ -138,7 +145,9 @@ def like_node(model: Obj, name: str, labels: Mapping[str, str] | None = None) ->
     labels = {**(meta.get("labels") or {}), "kubernetes.io/hostname": name, **(labels or {})}
     taints = [taint for taint in spec.get("taints") or () if not taint["key"].startswith("node.kubernetes.io/")]
     given = meta.get("annotations") or {}
-    annotations = {key: value for key, value in given.items() if key.startswith(PREFIX) and key != FAILED}
+    annotations = {
+        key: value for key, value in given.items() if key.startswith(PREFIX) and key not in (FAILED, GOES_DOWN)
+    }
     made: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Node",

@@ -20,6 +20,7 @@ ACTIONS: Final[Mapping[str, type[Action]]] = {
     "uncordon": node_actions.Uncordon,
     "drain": node_actions.Drain,
     "failNode": node_actions.FailNode,
+    "shutDownNode": node_actions.ShutDownNode,
     "outOfService": node_actions.OutOfService,
     "recoverNode": node_actions.RecoverNode,
     "removeNode": node_actions.RemoveNode,

@@ -9,6 +9,7 @@ from typing import Annotated, Final
 
 from fairlead.agent.grpc.methods import Answer, Asked, Method, Nothing
 from fairlead.agent.grpc.protobuf import Message
+from fairlead.agent.runtimes.base import SHARED, SLAVE
 
 # NamespaceMode
 POD, CONTAINER, NODE, TARGET = 0, 1, 2, 3
@@ -27,7 +28,7 @@ STOPPED_EVENT, DELETED_EVENT = 2, 3
 # Protocol
 PROTOCOLS: Final = {"TCP": 0, "UDP": 1, "SCTP": 2}
 # MountPropagation, as mount(8) spells it
-PROPAGATIONS: Final = {"rprivate": 0, "rslave": 1, "rshared": 2}
+PROPAGATIONS: Final = {"rprivate": 0, SLAVE: 1, SHARED: 2}
 
 
 class Int64Value(Message, frozen=True):

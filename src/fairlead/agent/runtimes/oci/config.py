@@ -14,6 +14,8 @@ from typing import Final
 import msgspec
 
 from fairlead.agent.runtimes.base import (
+    SHARED,
+    SLAVE,
     AppArmorProfile,
     ContainerSpec,
     IdRange,
@@ -71,6 +73,7 @@ def config_of(
             "cgroupsPath": cgroup,
             "resources": resources_of(spec.resources, has_devices=is_privileged),
             **({"devices": machine_devices()} if is_privileged else {}),
+            **_propagation(spec.mounts),
             **_seccomp(spec.security),
             **(masks if spec.security.is_proc_masked and not is_privileged else {}),
         },
@@ -105,6 +108,13 @@ def runs_as(spec: ContainerSpec) -> RunsAs:
 def variables_of(spec: ContainerSpec, user: ImageUser) -> dict[str, str]:
     """With what every program expects."""
     return {"PATH": DEFAULT_PATH, **({"TERM": "xterm"} if spec.has_tty else {}), "HOME": user.home, **spec.env}
+
+
+def _propagation(mounts: Iterable[Mount]) -> Obj:
+    """What comes from outside reaches a mount only if it reaches the root, which crun keeps to itself else."""
+    found = {mount.propagation for mount in mounts}
+    widest = next((each for each in (SHARED, SLAVE) if each in found), "")
+    return {"rootfsPropagation": widest} if widest else {}
 
 
 def _seccomp(security: Security) -> Obj:

@@ -13,23 +13,27 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from fairlead.agent import linux
 from fairlead.agent.cgroups.hierarchies import Hierarchies
 from fairlead.agent.processes import until_ready
 from fairlead.agent.runtimes import overlay
-from fairlead.agent.runtimes.base import CannotStart, ContainerSpec, RuntimeFailure
+from fairlead.agent.runtimes.base import SHARED, CannotStart, ContainerSpec, Mount, RuntimeFailure
 from fairlead.agent.runtimes.oci.config import root_of
 from fairlead.agent.runtimes.oci.layout import ContainerFiles
+from fairlead.golang.quoting import go_quote
 
 #: How long a container may take to be made.
 CREATE_SECONDS: Final = 120.0
 #: The variable that tells a keeper the number of the pipe for its report: conmon's name for it.
 REPORT_TO: Final = "_OCI_SYNCPIPE"
+_SHARING: Final = Path(__file__).with_name("sharing_process.py")
 #: The longest report of a keeper.
 _LONGEST_REPORT: Final = 1 << 16
 #: Arguments: cgroup folders, where a cgroup2 is to be hidden, the layers' folder, options and target of the root; then
@@ -87,7 +91,7 @@ class Keepers(msgspec.Struct, frozen=True):
         base = _common_folder(spec.layers)
         layers = [str(layer.relative_to(base)) or "." for layer in spec.layers]
         options = overlay.options(layers, str(files.upper), str(files.work))
-        launch = [self.programs.unshare, "--mount", "--propagation", "slave", "sh", "-c", _LAUNCH, "sh"]
+        launch = [self.programs.unshare, "--mount", *_propagation(spec.mounts), "sh", "-c", _LAUNCH, "sh"]
         conmon = self._conmon(spec, files)
         return [*launch, folders, str(hidden or ""), str(base), options, str(root_of(spec, files)), *conmon]
 
@@ -175,6 +179,19 @@ async def read_report(descriptor: int) -> bytes:
     loop = asyncio.get_running_loop()
     await until_ready(descriptor, loop.add_reader, loop.remove_reader)
     return os.read(descriptor, _LONGEST_REPORT)
+
+
+def _propagation(mounts: Sequence[Mount]) -> Sequence[str]:
+    """Whether what is mounted in its copy of our mounts shows here; RuntimeFailure where that cannot be."""
+    shared = [mount.source for mount in mounts if mount.propagation == SHARED]
+    if not shared:
+        return "--propagation", "slave"
+    for source in shared:
+        point, is_shared = linux.mount_of(source)
+        if not is_shared:
+            where = f"path {go_quote(str(source))} is mounted on {go_quote(str(point))}"
+            raise RuntimeFailure(f"{where} but it is not a shared mount")
+    return "--propagation", "unchanged", sys.executable, "-I", "-S", str(_SHARING), *map(str, shared), "--"
 
 
 def _common_folder(layers: Sequence[Path]) -> Path:

@@ -17,6 +17,7 @@ import msgspec
 
 from fairlead import __version__
 from fairlead.agent.runtimes.base import (
+    SLAVE,
     CannotStart,
     ContainerSpec,
     ContainerStatus,
@@ -180,7 +181,7 @@ def _binds(spec: ContainerSpec, files: ContainerFiles) -> list[Bind]:
             target=mount.target,
             is_read_only=mount.read_only,
             is_read_only_below=mount.is_read_only_below,
-            is_slave=mount.propagation == "rslave",
+            is_slave=mount.propagation == SLAVE,
         )
         for mount in spec.mounts
     ]
