@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from fairlead.agent.device_plugins.errors import DevicePluginError
-from fairlead.agent.device_plugins.holdings import CHECKPOINT
+from fairlead.agent.device_plugins.holdings import CHECKPOINT, Holding, Holdings
 from fairlead.agent.device_plugins.manager import DEVICE_PLUGIN, FOLDER, SOCKET, DeviceAmounts, DevicePlugins
 from fairlead.agent.device_plugins.messages import (
     HEALTHY,
@@ -37,6 +37,7 @@ from fairlead.runtime.metrics import Counts
 from tests.agent.device_driver import short as short
 from tests.agent.device_plugin import RESOURCE, FakePlugin, listening, offering
 from tests.agent.machine import in_loop
+from tests.work import Compared, growth
 
 NONE = DeviceAmounts({}, {})
 
@@ -445,6 +446,19 @@ async def test_a_plugin_that_dies_in_the_midst_of_an_allocation(short: Path) -> 
         assert (await waiting).startswith("Allocate failed due to rpc error: code = Unavailable desc = ")
         await until(has(plugins, 3, 0))
         assert plugins.taken() == {}
+
+
+def test_the_devices_of_many_containers_are_found_one_by_one(tmp_path: Path) -> None:
+    """As their status and PodResources tell them."""
+
+    def told(size: int) -> None:
+        holdings = Holdings(tmp_path)
+        names = [Compared(f"c{number}") for number in range(size)]
+        for name in names:
+            holdings.add(Holding("p", name, RESOURCE, {name: ()}, Allocated()))
+        assert [len(holdings.of("p", name)) for name in names] == [1] * size
+
+    assert growth(told, 50) <= 2.1
 
 
 @in_loop

@@ -6,7 +6,7 @@ or not. Source: pkg/kubelet/cm/devicemanager/pod_devices.go (1.36).
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -40,7 +40,8 @@ class _State(msgspec.Struct):
 class Holdings:
     def __init__(self, folder: Path) -> None:
         self._file = StateFile(folder / CHECKPOINT, _State)
-        self._pods: dict[str, dict[tuple[str, str], Holding]] = defaultdict(dict)  # by uid, then container and resource
+        #: By uid of the pod, container and resource.
+        self._pods: dict[str, dict[str, dict[str, Holding]]] = {}
         state = self._file.read()
         for holding in state.holdings if state is not None else ():
             self.add(holding)
@@ -52,7 +53,8 @@ class Holdings:
         return self._pods.keys()
 
     def add(self, holding: Holding) -> None:
-        self._pods[holding.pod][holding.container, holding.resource] = holding
+        of_pod = self._pods.setdefault(holding.pod, {})
+        of_pod.setdefault(holding.container, {})[holding.resource] = holding
 
     def release(self, pod: str) -> bool:
         """Whether it had anything."""
@@ -63,11 +65,11 @@ class Holdings:
 
     def of(self, pod: str, container: str) -> list[Holding]:
         """By resource, in the order of their names."""
-        found = self._pods.get(pod) or {}
-        return [found[key] for key in sorted(found) if key[0] == container]
+        found = self._pods.get(pod, {}).get(container, {})
+        return [found[resource] for resource in sorted(found)]
 
     def find(self, pod: str, container: str, resource: str) -> Holding | None:
-        return (self._pods.get(pod) or {}).get((container, resource))
+        return self._pods.get(pod, {}).get(container, {}).get(resource)
 
     def all_of(self, resource: str) -> Iterator[Holding]:
         return (each for each in self if each.resource == resource)
@@ -82,7 +84,7 @@ class Holdings:
         )
 
     def __iter__(self) -> Iterator[Holding]:
-        return (holding for pod in self._pods.values() for holding in pod.values())
+        return (holding for pod in self._pods.values() for of in pod.values() for holding in of.values())
 
     async def keep(self, resources: Iterable[str]) -> None:
         """OSError where the disk takes it not."""
