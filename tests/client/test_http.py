@@ -19,6 +19,7 @@ from fairlead.client.http import HttpApi, error_of
 from fairlead.client.informer import Informer
 from fairlead.client.kubeconfig import Access, load
 from fairlead.client.leader import Election, LostLeadership, Terms
+from fairlead.client.unreachable import BadAnswer
 from fairlead.compose import Settings, cluster
 from fairlead.runtime.loops import run
 from fairlead.server.auth.certificates import Pki
@@ -186,6 +187,47 @@ def test_a_quiet_watch_is_taken_up_from_its_version_without_a_list(monkeypatch: 
         assert {one["resourceVersion"] for one in quiet.watches} == {"7"}
         assert {one["allowWatchBookmarks"] for one in quiet.watches} == {"true"}
         assert all(300 <= int(one["timeoutSeconds"]) <= 600 for one in quiet.watches)
+
+    run(scene())
+
+
+@pytest.mark.parametrize(
+    "answer", ["<html>Log in</html>", "{}", "[]", "null", '{"metadata": {}, "items": [{"a"', "\x00", "[" * 5000]
+)
+def test_a_server_that_speaks_of_something_else_is_told_of_and_asked_again(answer: str) -> None:
+    """What stands before an API server may answer in its place, with a page to log in for example."""
+    pages = iter([answer] * 8)
+
+    async def respond(request: web.Request) -> web.StreamResponse:
+        page = next(pages, None)
+        if page is not None:
+            return web.Response(text=page, content_type="text/html")
+        if "watch" not in request.query:
+            return web.json_response({"metadata": {"resourceVersion": "7"}, "items": []})
+        stream = web.StreamResponse()
+        await stream.prepare(request)
+        await stream.write(f"{answer}\n".encode() if next(odd, False) else b"")
+        await asyncio.sleep(1000)
+        return stream
+
+    odd = iter([True])
+
+    async def scene() -> None:
+        server = TestServer(web.Application())
+        server.app.router.add_route("*", "/{any:.*}", respond)
+        async with server, HttpApi(Access(str(server.make_url("")))) as api:
+            with pytest.raises(BadAnswer, match="none of Kubernetes"):
+                await api.get(builtin.CONFIG_MAPS, "a", "default")
+            with pytest.raises(BadAnswer):
+                await api.list(builtin.CONFIG_MAPS)
+            with pytest.raises(BadAnswer):
+                await api.create(builtin.CONFIG_MAPS, config_map("a"), "default")
+            for _ in pages:
+                pass
+            with pytest.raises(BadAnswer):
+                async for _ in api.watch(builtin.CONFIG_MAPS):
+                    pass
+            assert not (await api.list(builtin.CONFIG_MAPS)).items
 
     run(scene())
 

@@ -6,10 +6,11 @@ the server raises OSError, and whatever the server refuses raises the `ApiError`
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -42,7 +43,7 @@ from fairlead.client.kubeconfig import Access, read_token, shown
 from fairlead.client.metrics import RestClientMetrics
 from fairlead.client.proxies import proxy_of
 from fairlead.client.tls import show, tls_of
-from fairlead.client.unreachable import Unreachable
+from fairlead.client.unreachable import BadAnswer, Unreachable
 from fairlead.golang.json import UNREADABLE
 from fairlead.runtime import rng
 from fairlead.runtime.clock import monotonic, stopwatch
@@ -63,6 +64,7 @@ MOST_CONNECTIONS: Final = 64
 LONGEST_EVENT: Final = 16 << 20
 
 _JSON: Final = "application/json"
+T = TypeVar("T")
 _UNAUTHORIZED: Final = 401
 
 
@@ -70,6 +72,13 @@ class _ListMeta(View):
     resource_version: str = ""
     continue_: str = msgspec.field(default="", name="continue")
     remaining_item_count: int | None = None
+
+
+class _Typed(View):
+    """What every object says of itself."""
+
+    kind: str
+    api_version: str
 
 
 class _List(View):
@@ -102,6 +111,7 @@ class _Status(View):
 #: What client-go makes of a 404 that is no Status.
 _NO_SUCH_PATH: Final = "the server could not find the requested resource"
 
+_typed = msgspec.json.Decoder(_Typed).decode
 _list_of = msgspec.json.Decoder(_List).decode
 _event_of = msgspec.json.Decoder(_Event).decode
 _status_of = msgspec.json.Decoder(_Status).decode
@@ -157,7 +167,7 @@ class HttpApi:
             show(self._tls, identity.certificate, identity.key)
 
     async def get(self, resource: Resource, name: str, namespace: str = "", subresource: str = "") -> Encoded:
-        return Encoded(await self._ask("GET", resource.path(name, namespace, subresource)))
+        return await self._ask("GET", resource.path(name, namespace, subresource))
 
     async def list(self, resource: Resource, namespace: str = "", query: ListQuery = LIST) -> Listing:
         """All pages, unless the query asks for one.
@@ -172,7 +182,7 @@ class HttpApi:
         else:
             is_whole = False
         while True:
-            page = _listing(resource, await self._ask("GET", path, _list_params(query)))
+            page = await self._answer(partial(_listing, resource), "GET", path, _list_params(query))
             items += page.items
             if not (is_whole and page.continue_token):
                 return replace(page, items=items)
@@ -198,7 +208,7 @@ class HttpApi:
                     raise error_of(response.status, await response.read())
                 try:
                     async for line in _lines(response.content):
-                        yield _read_event(line)
+                        yield self._understood(line, _read_event)
                 except aiohttp.SocketTimeoutError:  # which is a ClientError too
                     return
         except aiohttp.ClientError as error:
@@ -217,7 +227,7 @@ class HttpApi:
         namespace = namespace or metadata(obj).get("namespace", "")
         obj = {"apiVersion": resource.api_version, "kind": resource.kind} | obj
         path = resource.path(name if subresource else "", namespace, subresource)
-        return Encoded(await self._ask("POST", path, _write_params(options), encode(obj)))
+        return await self._ask("POST", path, _write_params(options), encode(obj))
 
     async def update(
         self, resource: Resource, obj: Obj, *, subresource: str = "", options: WriteOptions = WRITE
@@ -225,7 +235,7 @@ class HttpApi:
         meta = metadata(obj)
         obj = {"apiVersion": resource.api_version, "kind": resource.kind} | obj
         path = resource.path(meta["name"], meta.get("namespace", ""), subresource)
-        return Encoded(await self._ask("PUT", path, _write_params(options), encode(obj)))
+        return await self._ask("PUT", path, _write_params(options), encode(obj))
 
     async def patch(
         self,
@@ -240,12 +250,12 @@ class HttpApi:
     ) -> Encoded:
         params = _write_params(options) | _without_empty(force="true" if options.force else "")
         path = resource.path(name, namespace, subresource)
-        return Encoded(await self._ask("PATCH", path, params, encode(patch), type_))
+        return await self._ask("PATCH", path, params, encode(patch), type_)
 
     async def delete(
         self, resource: Resource, name: str, namespace: str = "", options: DeleteOptions = DELETE
     ) -> Encoded:
-        return Encoded(await self._ask("DELETE", resource.path(name, namespace), {}, encode(options.body())))
+        return await self._ask("DELETE", resource.path(name, namespace), {}, encode(options.body()))
 
     async def delete_collection(
         self,
@@ -255,7 +265,8 @@ class HttpApi:
         options: DeleteOptions = DELETE,
     ) -> Listing:
         path = resource.path(namespace=namespace)
-        return _listing(resource, await self._ask("DELETE", path, _list_params(query), encode(options.body())))
+        params, body = _list_params(query), encode(options.body())
+        return await self._answer(partial(_listing, resource), "DELETE", path, params, body)
 
     async def _ask(
         self,
@@ -264,18 +275,37 @@ class HttpApi:
         params: Mapping[str, str] | None = None,
         body: bytes | None = None,
         content_type: str = _JSON,
-    ) -> bytes:
+    ) -> Encoded:
+        """The object that it answers with."""
+        return await self._answer(_object, method, path, params, body, content_type)
+
+    async def _answer(
+        self,
+        read: Callable[[bytes], T],
+        method: str,
+        path: str,
+        params: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = _JSON,
+    ) -> T:
         began, code = stopwatch(), None
         try:
             async with self._sent(method, path, params, body, content_type) as response:
                 answer, code = await response.read(), response.status
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise Unreachable(self._server, str(error) or "it does not answer in time") from error
+            raise Unreachable(self._server, _why(error)) from error
         finally:
             self.metrics.asked(method, code, stopwatch() - began)
         if response.status >= 400:
             raise error_of(response.status, answer)
-        return answer
+        return self._understood(answer, read)
+
+    def _understood(self, answer: bytes, read: Callable[[bytes], T]) -> T:
+        """What stands before an API server may answer in its place, with a page to log in for example."""
+        try:
+            return read(answer)
+        except (ValueError, RecursionError) as error:
+            raise BadAnswer(self._server, str(error)) from None
 
     @asynccontextmanager
     async def _sent(
@@ -324,6 +354,13 @@ class HttpApi:
 # --- what is sent ---------------------------------------------------------------------------------------------------
 
 
+def _why(error: Exception) -> str:
+    """Why there is no answer, for people."""
+    if isinstance(error, aiohttp.TooManyRedirects):
+        return f"stopped after {len(error.history)} redirects"
+    return str(error) or "it does not answer in time"
+
+
 def _without_empty(**params: Any) -> dict[str, str]:
     return {name: str(value) for name, value in params.items() if value}
 
@@ -350,6 +387,12 @@ def _write_params(options: WriteOptions) -> dict[str, str]:
 
 
 # --- what comes back ------------------------------------------------------------------------------------------------
+
+
+def _object(body: bytes) -> Encoded:
+    """ValueError if it is none."""
+    _typed(body)
+    return Encoded(body)
 
 
 def _listing(resource: Resource, body: bytes) -> Listing:

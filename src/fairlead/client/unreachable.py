@@ -1,4 +1,5 @@
-"""What is raised when no API server answers, for those who tell people: the HTTP client itself is slow to import."""
+"""What is raised when no API server answers, or something else does, for those who tell people: the HTTP client itself
+is slow to import."""
 
 from __future__ import annotations
 
@@ -9,3 +10,10 @@ class Unreachable(ConnectionError):
     def __init__(self, server: str, why: str) -> None:
         super().__init__(f"{server}: {why}")
         self.server, self.why = server, why
+
+
+class BadAnswer(ConnectionError):
+    """What answers does not speak as an API server does."""
+
+    def __init__(self, server: str, why: str) -> None:
+        super().__init__(f"{server}: what it answers is none of Kubernetes: {why}")
