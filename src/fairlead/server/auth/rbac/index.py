@@ -51,10 +51,10 @@ _decode_binding = msgspec.json.Decoder(Binding).decode
 class Grant:
     """One binding, as one of its subjects sees it."""
 
-    __slots__ = ("_binding", "_subject", "error", "namespace", "role", "rules")
+    __slots__ = ("_binding", "_subject", "_text", "error", "namespace", "role", "rules")
 
     def __init__(self, binding: Binding, subject: SubjectKey, rules: CompiledRules | None) -> None:
-        self._binding, self._subject = binding, subject
+        self._binding, self._subject, self._text = binding, subject, ""
         self.namespace = binding.metadata.namespace
         self.role = _role_of(binding)
         self.rules = rules
@@ -62,7 +62,11 @@ class Grant:
         self.error = f"{qualified(kind.lower(), GROUP)} {go_quote(name)} not found" if rules is None else ""
 
     def __str__(self) -> str:
-        """`ClusterRoleBinding "x" of ClusterRole "y" to User "z"`"""
+        """`ClusterRoleBinding "x" of ClusterRole "y" to User "z"`, which is told of each request that it allows."""
+        self._text = self._text or self._written()
+        return self._text
+
+    def _written(self) -> str:
         meta, reference = self._binding.metadata, self._binding.role_ref
         kind, name = (
             ("RoleBinding", f"{meta.name}/{meta.namespace}")
