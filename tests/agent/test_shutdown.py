@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -177,6 +178,18 @@ async def test_nobody_but_logind_is_believed(tmp_path: Path, address: str) -> No
         async with asyncio.timeout(20):
             assert await anext(ours.news()) is False
         stranger.disconnect()
+
+
+@with_bus
+@in_loop
+async def test_a_bus_that_goes_away_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ExitStack() as there:
+        address = there.enter_context(bus(tmp_path / "bus"))
+        monkeypatch.setenv("DBUS_SYSTEM_BUS_ADDRESS", address)
+        async with logind(address, setting(tmp_path)), connected(1.0) as ours:
+            there.close()
+            async with asyncio.timeout(20):
+                assert [each async for each in ours.news()] == []
 
 
 @in_loop
