@@ -43,6 +43,8 @@ class CsiDriver:
     published: list[csi.Publish] = field(default_factory=list)
     #: By name of the call.
     errors: dict[str, str] = field(default_factory=dict)
+    #: Calls that are never answered.
+    hangs: set[str] = field(default_factory=set)
 
     @property
     def socket(self) -> Path:
@@ -94,20 +96,20 @@ class CsiDriver:
 
     async def _stage(self, stream: Any) -> None:
         asked: csi.Stage = await stream.recv_message()
-        self._note("stage", asked.volume_id)
+        await self._note("stage", asked.volume_id)
         if asked.volume_capability.block is None:
             await asyncio.to_thread(_bind, self.content(asked.volume_id), Path(asked.staging_target_path))
         await stream.send_message(Nothing())
 
     async def _unstage(self, stream: Any) -> None:
         asked: csi.Unstage = await stream.recv_message()
-        self._note("unstage", asked.volume_id)
+        await self._note("unstage", asked.volume_id)
         await asyncio.to_thread(linux.unmount_below, Path(asked.staging_target_path))
         await stream.send_message(Nothing())
 
     async def _publish(self, stream: Any) -> None:
         asked: csi.Publish = await stream.recv_message()
-        self._note("publish", asked.volume_id)
+        await self._note("publish", asked.volume_id)
         self.published.append(asked)
         source = Path(asked.staging_target_path) if asked.staging_target_path else self.content(asked.volume_id)
         if asked.volume_capability.block is not None:
@@ -117,23 +119,25 @@ class CsiDriver:
 
     async def _unpublish(self, stream: Any) -> None:
         asked: csi.Unpublish = await stream.recv_message()
-        self._note("unpublish", asked.volume_id)
+        await self._note("unpublish", asked.volume_id)
         await asyncio.to_thread(linux.unmount, Path(asked.target_path))
         await stream.send_message(Nothing())
 
     async def _expand(self, stream: Any) -> None:
         asked: csi.Expand = await stream.recv_message()
         assert asked.capacity_range is not None and linux.mount_points(Path(asked.volume_path))
-        self._note("expand", f"{asked.volume_id} to {asked.capacity_range.required_bytes}")
+        await self._note("expand", f"{asked.volume_id} to {asked.capacity_range.required_bytes}")
         await stream.send_message(Nothing())
 
     async def _stats(self, stream: Any) -> None:
         asked: csi.StatsRequest = await stream.recv_message()
-        self._note("stats", asked.volume_id)
+        await self._note("stats", asked.volume_id)
         await stream.send_message(csi.Stats(usage=list(self.usage)))
 
-    def _note(self, call: str, volume: str) -> None:
+    async def _note(self, call: str, volume: str) -> None:
         self.asked.append(f"{call} {volume}")
+        if call in self.hangs:
+            await asyncio.get_running_loop().create_future()
         if problem := self.errors.get(call):
             raise GRPCError(Status.INTERNAL, problem)
 

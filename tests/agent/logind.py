@@ -50,6 +50,8 @@ class FakeLogind:
         self._locks: list[int] = []
         #: Who asked for a lock, in which words.
         self.asked: list[list[str]] = []
+        #: What the bus calls those.
+        self.clients: list[str | None] = []
         self.obeys = True
         connection.add_message_handler(self._answer)
 
@@ -61,6 +63,7 @@ class FakeLogind:
                 return Message.new_method_return(message, "v", [Variant("t", int(self.longest * 1e6))])
             case "Inhibit":
                 self.asked.append(message.body)
+                self.clients.append(message.sender)
                 ours, theirs = os.pipe()
                 self._locks.append(ours)
                 asyncio.get_running_loop().call_later(1, os.close, theirs)  # the bus has a copy of it by then

@@ -16,6 +16,7 @@ import pytest
 from fairlead.agent import linux
 from fairlead.agent.csi import messages as csi
 from fairlead.api.builtin import (
+    CONFIG_MAPS,
     CSI_DRIVERS,
     CSI_NODES,
     NODES,
@@ -352,6 +353,29 @@ async def test_who_wants_it_is_told_of_a_volume_again_and_again_and_what_fails_i
         driver.errors.clear()
         await node.delete("p", 0)
         await until(lambda: not linux.mount_points(node.root / "pods"))
+
+
+@in_loop
+async def test_a_driver_that_hangs_holds_up_nobody_else_and_its_pod_can_go() -> None:
+    async with disks() as (node, driver), serving(driver):
+        await registered(driver)
+        about = {"requiresRepublish": True, "volumeLifecycleModes": ["Ephemeral"]}
+        await node.api.create(CSI_DRIVERS, {"metadata": {"name": NAME}, "spec": about})
+        await node.create(with_inline("p", "sleep 1000"))
+        await node.until("p", is_running)
+        driver.hangs.add("publish")
+        asked = len(driver.asked)
+        await until(lambda: len(driver.asked) > asked)
+        await node.api.create(CONFIG_MAPS, {"metadata": {"name": "cm"}, "data": {"a": "before"}}, "default")
+        script = "until grep -q after /cm/a; do sleep 0.1; done; echo seen; sleep 1000"
+        volumes = {"volumes": [{"name": "cm", "configMap": {"name": "cm"}}]}
+        mounts = [{"name": "cm", "mountPath": "/cm"}]
+        await node.create(manifest("reads", "sh", "-c", script, spec=volumes, volumeMounts=mounts))
+        await node.until("reads", is_running)
+        await node.api.patch(CONFIG_MAPS, "cm", "default", {"data": {"a": "after"}})
+        await until(lambda: node.log("reads") == ["seen"])
+        await node.delete("p", 0)
+        await until(lambda: driver.asked[-1].startswith("unpublish"))
 
 
 @in_loop

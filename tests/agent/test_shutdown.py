@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from dbus_fast import Message
+from dbus_fast.aio import MessageBus
 
 from fairlead.agent.shutdown import logind as our_logind
 from fairlead.agent.shutdown import setting as our_setting
@@ -15,7 +18,7 @@ from fairlead.agent.shutdown.logind import NoLogind, connected
 from fairlead.agent.shutdown.shutdown import STATE
 from fairlead.api.builtin import NODES, PRIORITY_CLASSES
 from fairlead.api.objects import Obj
-from tests.agent.logind import bus, logind, with_bus
+from tests.agent.logind import MANAGER, bus, logind, with_bus
 from tests.agent.machine import in_loop, real_containers
 from tests.agent.oci_node import NODE, RealNode, is_phase, is_running, manifest, real_node, state
 
@@ -159,6 +162,34 @@ async def test_a_logind_that_cannot_be_told_to_wait_is_named(
         with pytest.raises(NoLogind, match=r"systemd-logind waits for 5 s at most \(InhibitDelayMaxSec\), whatever"):
             async with connected(8.0):
                 pass
+
+
+@with_bus
+@in_loop
+async def test_nobody_but_logind_is_believed(tmp_path: Path, address: str) -> None:
+    async with logind(address, setting(tmp_path)) as machine, connected(1.0) as ours:
+        stranger = await MessageBus(address).connect()
+        for unique_name in (None, machine.clients[-1]):  # to everybody, and to us
+            lie = Message.new_signal("/org/freedesktop/login1", MANAGER, "PrepareForShutdown", "b", [True])
+            lie.destination = unique_name
+            await stranger.send(lie)
+        await stranger.call(Message("org.freedesktop.DBus", "/", "org.freedesktop.DBus.Peer", "Ping"))
+        await machine.announce(is_going_down=False)
+        async with asyncio.timeout(20):
+            assert await anext(ours.news()) is False
+        stranger.disconnect()
+
+
+@with_bus
+@in_loop
+async def test_a_bus_that_goes_away_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ExitStack() as there:
+        address = there.enter_context(bus(tmp_path / "bus"))
+        monkeypatch.setenv("DBUS_SYSTEM_BUS_ADDRESS", address)
+        async with logind(address, setting(tmp_path)), connected(1.0) as ours:
+            there.close()
+            async with asyncio.timeout(20):
+                assert [each async for each in ours.news()] == []
 
 
 @in_loop

@@ -173,6 +173,10 @@ class CsiVolumes:
                 raise VolumeProblem(str(failure)) from None
         return Mounted(folder / "mount", takes_owner(about, spec, can))
 
+    def has(self, uid: str) -> bool:
+        """Whether drivers have mounted anything for that pod."""
+        return bool(self._published.get(self._pods / uid))
+
     async def republish(self, uid: str) -> Mapping[str, str]:
         """Tell drivers that want it of the volumes that a pod has, with new tokens; what is wrong, by volume."""
         problems = {}

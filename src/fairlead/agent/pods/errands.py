@@ -33,6 +33,15 @@ class Errands:
             self.forget(key)
         return task.result()
 
+    def again(self, key: Hashable, begin: Callable[[], Coroutine[Any, Any, object]]) -> None:
+        """Begin it anew, unless it is under way still. A bug in the last one is raised."""
+        if self.is_under_way(key):
+            return
+        if key in self._tasks:
+            self.ask(key, begin)
+        self.forget(key)
+        self.ask(key, begin)
+
     def is_under_way(self, key: Hashable) -> bool:
         return (task := self._tasks.get(key)) is not None and not task.done()
 

@@ -221,6 +221,11 @@ class RealPod:
     async def refresh_volumes(self, sources: Sources) -> None:
         """What came from the API may be another by now, and a token is old."""
         await self._volumes.refresh(self._volumes_wanted, self._content(sources))
+        if self.place.claims.csi.has(self.pod.metadata.uid):  # a driver that hangs holds up its own pods alone
+            self.errands.again("drivers", self._tell_drivers)
+
+    async def _tell_drivers(self) -> None:
+        """What they want to be told again and again of the pod's volumes, and which have grown."""
         for name, problem in (await self.place.claims.csi.republish(self.pod.metadata.uid)).items():
             self.tell(Note(WARNING, "FailedMount", f'MountVolume.SetUp failed for volume "{name}" : {problem}'))
         for problem in await self._grow_volumes():

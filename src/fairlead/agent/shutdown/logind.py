@@ -36,7 +36,7 @@ class Logind:
     def __init__(self, bus: MessageBus) -> None:
         self._bus = bus
         self._lock: int | None = None
-        self._told: asyncio.Queue[bool | None] = asyncio.Queue()
+        self._told: asyncio.Queue[tuple[str | None, bool] | None] = asyncio.Queue()  # with who says so
 
     async def begin(self, seconds: float) -> None:
         """Be told of shutdowns, and have them wait for so long. NoLogind."""
@@ -44,8 +44,8 @@ class Logind:
             await self._wait_longer(seconds)
         await self.hold()
         self._bus.add_message_handler(self._take)
-        rule = f"type='signal',interface='{_MANAGER}',member='{_SIGNAL}',path='{_PATH}'"
-        await self._call("org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus", "AddMatch", "s", rule)
+        rule = f"type='signal',sender='{_SERVICE}',interface='{_MANAGER}',member='{_SIGNAL}',path='{_PATH}'"
+        await self._ask_bus("AddMatch", rule)
 
     async def hold(self) -> None:
         """From now on a shutdown waits until `let_go`."""
@@ -60,13 +60,18 @@ class Logind:
             self._lock = None
 
     async def news(self) -> AsyncIterator[bool]:
-        """True: the machine is about to go down; False: it is not after all. Ends when the bus is gone."""
-        while (is_going_down := await self._told.get()) is not None:
-            yield is_going_down
+        """True: the machine is about to go down; False: it is not after all. Ends when the bus is gone.
+
+        Anybody may send us a signal that looks like that: logind alone is believed. NoLogind.
+        """
+        while (told := await self._told.get()) is not None:
+            sender, is_going_down = told
+            if sender == (await self._ask_bus("GetNameOwner", _SERVICE)).body[0]:
+                yield is_going_down
 
     def _take(self, message: Message) -> None:
         if message.message_type is MessageType.SIGNAL and (message.interface, message.member) == (_MANAGER, _SIGNAL):
-            self._told.put_nowait(bool(message.body[0]))
+            self._told.put_nowait((message.sender, message.body == [True]))
 
     def gone(self) -> None:
         """The bus is."""
@@ -97,6 +102,10 @@ class Logind:
                 f"systemd-logind waits for {longest:g} s at most (InhibitDelayMaxSec), whatever {setting.SETTING} says"
             )
             raise NoLogind(problem) from None
+
+    async def _ask_bus(self, member: str, said: str) -> Message:
+        bus = "org.freedesktop.DBus"
+        return await self._call(bus, "/org/freedesktop/DBus", bus, member, "s", said)
 
     async def _call(self, service: str, path: str, interface: str, member: str, kinds: str, *said: Any) -> Message:
         asked = Message(service, path, interface, member, signature=kinds, body=list(said))
