@@ -23,10 +23,10 @@ import msgspec
 from fairlead.agent.local_path.storage_class import DEFAULT_CLASS as LOCAL_CLASS
 from fairlead.agent.local_path.storage_class import RULES as LOCAL_PATH_RULES
 from fairlead.agent.network.permissions import RULES as NETWORK_RULES
-from fairlead.api.builtin import NODES, SERVICE_ACCOUNTS
+from fairlead.api.builtin import NODES, SERVICE_ACCOUNTS, VOLUME_ATTACHMENTS
 from fairlead.api.encoded import copied
 from fairlead.api.nodes import Node
-from fairlead.api.objects import Obj
+from fairlead.api.objects import Obj, name_of
 from fairlead.api.resources import Resource
 from fairlead.api.scheduling import DEFAULT_SCHEDULER
 from fairlead.api.users import (
@@ -212,6 +212,7 @@ async def opened(store: Store, settings: Settings) -> Cluster:
         own = [*own, usage_profile_definition()]
         if server.is_new:
             own += _default_classes(settings)
+        own += _nodes_of_imported(settings)
     imported = settings.imported
     if "nodes" in settings.components:
         imported = tuple(with_simulated_drivers(imported))
@@ -227,6 +228,17 @@ async def opened(store: Store, settings: Settings) -> Cluster:
 def _keeping_imported(settings: Settings) -> AbstractContextManager[None]:
     """Collections leave out what was imported; whoever begins with nothing has nothing that is worth it."""
     return keeping_loaded() if settings.imported else nullcontext()
+
+
+def _nodes_of_imported(settings: Settings) -> list[Obj]:
+    """Those that nobody has imported: pods that are there from the start must not wait until their nodes are.
+
+    Not where volumes are attached: to nodes that do not tell of them they would count as left over.
+    """
+    if not settings.imported or any(obj.get("kind") == VOLUME_ATTACHMENTS.kind for obj in settings.imported):
+        return []
+    there = {name_of(obj) for obj in settings.imported if obj.get("kind") == NODES.kind}
+    return [copied(node) for node in settings.nodes if name_of(node) not in there]
 
 
 def _default_classes(settings: Settings) -> list[Obj]:
