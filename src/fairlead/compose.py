@@ -23,10 +23,10 @@ import msgspec
 from fairlead.agent.local_path.storage_class import DEFAULT_CLASS as LOCAL_CLASS
 from fairlead.agent.local_path.storage_class import RULES as LOCAL_PATH_RULES
 from fairlead.agent.network.permissions import RULES as NETWORK_RULES
-from fairlead.api.builtin import NODES, SERVICE_ACCOUNTS, VOLUME_ATTACHMENTS
+from fairlead.api.builtin import NODES, SERVICE_ACCOUNTS
 from fairlead.api.encoded import copied
 from fairlead.api.nodes import Node
-from fairlead.api.objects import Obj, name_of
+from fairlead.api.objects import Obj, metadata, name_of
 from fairlead.api.resources import Resource
 from fairlead.api.scheduling import DEFAULT_SCHEDULER
 from fairlead.api.users import (
@@ -89,7 +89,7 @@ from fairlead.sim.fleet import Fleet, OveruseHooks
 from fairlead.sim.machine.agents import SimulatedAgents
 from fairlead.sim.machine.machines import Machines
 from fairlead.sim.node_settings import NodeConfigurations
-from fairlead.sim.nodes import has_failed
+from fairlead.sim.nodes import DEFAULT_ANNOTATIONS, has_failed
 from fairlead.sim.permissions import RULES as FLEET_RULES
 from fairlead.sim.usage.objects import definition as usage_profile_definition
 from fairlead.sim.volumes import DEFAULT_CLASS as SIMULATED_CLASS
@@ -231,14 +231,15 @@ def _keeping_imported(settings: Settings) -> AbstractContextManager[None]:
 
 
 def _nodes_of_imported(settings: Settings) -> list[Obj]:
-    """Those that nobody has imported: pods that are there from the start must not wait until their nodes are.
-
-    Not where volumes are attached: to nodes that do not tell of them they would count as left over.
-    """
-    if not settings.imported or any(obj.get("kind") == VOLUME_ATTACHMENTS.kind for obj in settings.imported):
+    """Those that nobody has imported: pods that are there from the start must not wait until their nodes are."""
+    if not settings.imported:
         return []
     there = {name_of(obj) for obj in settings.imported if obj.get("kind") == NODES.kind}
-    return [copied(node) for node in settings.nodes if name_of(node) not in there]
+    nodes = [copied(node) for node in settings.nodes if name_of(node) not in there]
+    for node in nodes:
+        meta = metadata(node)
+        meta["annotations"] = {**DEFAULT_ANNOTATIONS, **(meta.get("annotations") or {})}
+    return nodes
 
 
 def _default_classes(settings: Settings) -> list[Obj]:
