@@ -26,7 +26,7 @@ from fairlead.agent.network.permissions import RULES as NETWORK_RULES
 from fairlead.api.builtin import NODES, SERVICE_ACCOUNTS
 from fairlead.api.encoded import copied
 from fairlead.api.nodes import Node
-from fairlead.api.objects import Obj
+from fairlead.api.objects import Obj, metadata, name_of
 from fairlead.api.resources import Resource
 from fairlead.api.scheduling import DEFAULT_SCHEDULER
 from fairlead.api.users import (
@@ -89,7 +89,7 @@ from fairlead.sim.fleet import Fleet, OveruseHooks
 from fairlead.sim.machine.agents import SimulatedAgents
 from fairlead.sim.machine.machines import Machines
 from fairlead.sim.node_settings import NodeConfigurations
-from fairlead.sim.nodes import has_failed
+from fairlead.sim.nodes import DEFAULT_ANNOTATIONS, has_failed
 from fairlead.sim.permissions import RULES as FLEET_RULES
 from fairlead.sim.usage.objects import definition as usage_profile_definition
 from fairlead.sim.volumes import DEFAULT_CLASS as SIMULATED_CLASS
@@ -212,6 +212,7 @@ async def opened(store: Store, settings: Settings) -> Cluster:
         own = [*own, usage_profile_definition()]
         if server.is_new:
             own += _default_classes(settings)
+        own += _nodes_of_imported(settings)
     imported = settings.imported
     if "nodes" in settings.components:
         imported = tuple(with_simulated_drivers(imported))
@@ -227,6 +228,18 @@ async def opened(store: Store, settings: Settings) -> Cluster:
 def _keeping_imported(settings: Settings) -> AbstractContextManager[None]:
     """Collections leave out what was imported; whoever begins with nothing has nothing that is worth it."""
     return keeping_loaded() if settings.imported else nullcontext()
+
+
+def _nodes_of_imported(settings: Settings) -> list[Obj]:
+    """Those that nobody has imported: pods that are there from the start must not wait until their nodes are."""
+    if not settings.imported:
+        return []
+    there = {name_of(obj) for obj in settings.imported if obj.get("kind") == NODES.kind}
+    nodes = [copied(node) for node in settings.nodes if name_of(node) not in there]
+    for node in nodes:
+        meta = metadata(node)
+        meta["annotations"] = {**DEFAULT_ANNOTATIONS, **(meta.get("annotations") or {})}
+    return nodes
 
 
 def _default_classes(settings: Settings) -> list[Obj]:

@@ -118,6 +118,12 @@ def test_where_no_object_has_a_date_it_is_said(tmp_path: Path) -> None:
     assert f"{TAKEN}, the latest date among them" in simulated("--import", dump(tmp_path, node("a"))).stderr
 
 
+@pytest.mark.parametrize("nodes", [(), ("--nodes", "2")])
+def test_pods_do_not_wait_for_nodes_that_are_made_up(tmp_path: Path, nodes: tuple[str, ...]) -> None:
+    found = summary("--import", dump(tmp_path, pod("p", "1")), *nodes, "--for", "1m")
+    assert (found["placed"], found["longestWaits"]) == (1, [])
+
+
 def test_a_dump_may_come_from_standard_input(tmp_path: Path) -> None:
     text = Path(dump(tmp_path, node("a"), pod("p", "1"))).read_text()
     assert summary("--import", "-", stdin=text)["placed"] == 1

@@ -59,6 +59,16 @@ async def test_services_without_an_address_get_one(world: World) -> None:
     assert (headless["clusterIP"], headless["clusterIPs"]) == ("None", ["None"])
 
 
+@pytest.mark.parametrize(
+    "spec", [{"clusterIP": "10.0.0"}, {"type": "ExternalName", "clusterIP": "10.0.0.9"}, {"ports": []}]
+)
+@played(run)
+async def test_services_are_refused_as_by_kubectl(world: World, spec: Obj) -> None:
+    with pytest.raises(ValueError, match="Service n/s cannot be stored"):
+        await restore(world.registry, [service("s") | {"spec": {"ports": [{"port": 80}]} | spec}])
+    assert await world.names(SERVICES) == []
+
+
 @played(run)
 async def test_pods_have_what_admission_gives(world: World) -> None:
     gold = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "gold"}, "value": 1000}

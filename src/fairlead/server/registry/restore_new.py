@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from ipaddress import IPv4Address
 from typing import Any, Final
 
 import msgspec
@@ -16,8 +17,8 @@ import msgspec
 from fairlead.api.encoded import copied
 from fairlead.api.objects import Obj, metadata, name_of
 from fairlead.api.resources import Resource
-from fairlead.kinds.ips import IPV4, family_of
-from fairlead.kinds.service_kinds import HEADLESS
+from fairlead.kinds.ips import parse_ip
+from fairlead.kinds.service_kinds import EXTERNAL_NAME
 from fairlead.runtime.rng import NAME_ALPHABET
 from fairlead.server.context import INTERNAL
 from fairlead.server.registry.registry import Registry
@@ -58,9 +59,9 @@ class NewObject(msgspec.Struct):
 def _take_address(service: Obj) -> str | None:
     """The address that it is written down with: of the network of the cluster that it is for, which is not ours."""
     spec = service["spec"]
-    address: str | None = spec.get("clusterIP")
-    if not address or address == HEADLESS or family_of(address) != IPV4:
-        return None
+    address: str = spec.get("clusterIP") or ""
+    if not isinstance(parse_ip(address), IPv4Address) or spec.get("type") == EXTERNAL_NAME:
+        return None  # there is none, or one that the rules of a Service are asked about
     for field in ("clusterIP", "clusterIPs"):
         spec.pop(field, None)
     return address
