@@ -198,9 +198,8 @@ class _Plan(msgspec.Struct):
         self.new[served.key(namespace, metadata(obj)["name"])] = NewObject(kind.resource, namespace, copied(obj))
         if served.resource.qualified == PODS.qualified:  # whose account a controller would have made before
             self.accounts.add((namespace, obj["spec"].get("serviceAccountName") or DEFAULT_ACCOUNT))
-        if (
-            served.resource.qualified != SERVICES.qualified
-        ):  # whose rules want addresses, which it gets when it is created
+        # the rules of a Service want addresses, which it gets when it is created
+        if served.resource.qualified != SERVICES.qualified:
             _complete(served, kind.to_stored(obj) if kind.to_stored else obj, is_new=True)
         if namespace:
             self._add_empty(NAMESPACES, namespace)
