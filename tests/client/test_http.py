@@ -222,6 +222,8 @@ def test_a_server_that_speaks_of_something_else_is_told_of_and_asked_again(answe
                 await api.list(builtin.CONFIG_MAPS)
             with pytest.raises(BadAnswer):
                 await api.create(builtin.CONFIG_MAPS, config_map("a"), "default")
+            kubelet_says = await api.get(builtin.NODES, "n", "", "proxy/metrics")
+            assert kubelet_says.raw == answer.encode()
             for _ in pages:
                 pass
             with pytest.raises(BadAnswer):
