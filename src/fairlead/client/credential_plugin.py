@@ -55,7 +55,7 @@ class CredentialPlugin(msgspec.Struct, frozen=True):
     cluster: Mapping[str, Any] | None = None
 
 
-class Shown(msgspec.Struct, frozen=True):
+class Given(msgspec.Struct, frozen=True):
     """What a plugin gave: a token, a certificate with its key (PEM), or both."""
 
     token: str = ""
@@ -144,23 +144,23 @@ class PluginCredentials:
 
     def __init__(self, plugin: CredentialPlugin) -> None:
         self._plugin = plugin
-        self._shown: Shown | None = None
+        self._given: Given | None = None
         self._asking = asyncio.Lock()  # it may ask somebody for a password, once
 
-    async def current(self) -> Shown:
+    async def current(self) -> Given:
         """Raises NoCredentials."""
         async with self._asking:
-            if self._shown is None or self._shown.has_expired:
-                self._shown = await _ask(self._plugin)
-            return self._shown
+            if self._given is None or self._given.has_expired:
+                self._given = await _ask(self._plugin)
+            return self._given
 
-    def forget(self, refused: Shown) -> None:
+    def forget(self, refused: Given) -> None:
         """The server would not have it; somebody may have got another meanwhile."""
-        if self._shown is refused:
-            self._shown = None
+        if self._given is refused:
+            self._given = None
 
 
-async def _ask(plugin: CredentialPlugin) -> Shown:
+async def _ask(plugin: CredentialPlugin) -> Given:
     has_terminal = sys.stdin is not None and sys.stdin.isatty()
     if plugin.interactive_mode == _ALWAYS and not has_terminal:
         raise NoCredentials("exec plugin cannot support interactive mode: standard input is not a terminal")
@@ -193,7 +193,7 @@ async def _ask(plugin: CredentialPlugin) -> Shown:
     return _read(plugin, said)
 
 
-def _read(plugin: CredentialPlugin, said: bytes) -> Shown:
+def _read(plugin: CredentialPlugin, said: bytes) -> Given:
     try:
         found = msgspec.json.decode(said, type=_Credential)
         expires = found.status.expiration_timestamp if found.status else None
@@ -210,4 +210,4 @@ def _read(plugin: CredentialPlugin, said: bytes) -> Shown:
         raise NoCredentials("exec plugin didn't return a token or cert/key pair")
     if bool(certificate) != bool(key):
         raise NoCredentials("exec plugin returned only certificate or key, not both")
-    return Shown(status.token, certificate, key, expires_at)
+    return Given(status.token, certificate, key, expires_at)

@@ -38,8 +38,8 @@ from fairlead.api.verbs import (
     WatchQuery,
     WriteOptions,
 )
-from fairlead.client.credential_plugin import PluginCredentials, Shown
-from fairlead.client.kubeconfig import Access, read_token, shown
+from fairlead.client.credential_plugin import Given, PluginCredentials
+from fairlead.client.kubeconfig import Access, authorization_header, read_token
 from fairlead.client.metrics import RestClientMetrics
 from fairlead.client.proxies import proxy_of
 from fairlead.client.tls import show, tls_of
@@ -135,7 +135,7 @@ class HttpApi:
         self._user_agent, self._connect_seconds = user_agent, connect_seconds
         self._token, self._token_at = access.token, 0.0
         self._plugin = PluginCredentials(access.plugin) if access.plugin is not None else None
-        self._given: Shown | None = None
+        self._given: Given | None = None
         self._session: aiohttp.ClientSession
         self.metrics = RestClientMetrics(urlsplit(self._server).netloc)
 
@@ -320,7 +320,7 @@ class HttpApi:
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         given = await self._given_now()
         token = given.token if given is not None else self._token_now()
-        headers = {"Content-Type": str(content_type), "Accept": _JSON} | shown(token, self._access)
+        headers = {"Content-Type": str(content_type), "Accept": _JSON} | authorization_header(token, self._access)
         async with self._session.request(
             method,
             self._server + path,
@@ -335,7 +335,7 @@ class HttpApi:
                 self._plugin.forget(given)
             yield response
 
-    async def _given_now(self) -> Shown | None:
+    async def _given_now(self) -> Given | None:
         """What the plugin gives, if there is one. Raises NoCredentials."""
         if self._plugin is None:
             return None

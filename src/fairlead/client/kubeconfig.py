@@ -240,10 +240,10 @@ async def authorization(access: Access) -> dict[str, str]:
     token = access.token
     if access.token_file is not None:
         token = await asyncio.to_thread(read_token, access.token_file)
-    return shown(token, access)
+    return authorization_header(token, access)
 
 
-def shown(token: str, access: Access) -> dict[str, str]:
+def authorization_header(token: str, access: Access) -> dict[str, str]:
     """The same with a token that has been read; without one a name and password are shown, if there are any."""
     if token:
         return {"Authorization": f"Bearer {token}"}
