@@ -14,6 +14,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from fairlead.api.objects import Obj
 from fairlead.cli.failures import Failure, explained
 from fairlead.cli.main import main
 from fairlead.client.kubeconfig import Access, render
@@ -286,6 +287,25 @@ def test_a_credential_plugin_that_is_not_installed_is_named(tmp_path: Path) -> N
     assert found.exit_code == 1 and "Traceback" not in found.output
     assert found.output.startswith("Error: getting credentials: exec: executable nowhere-to-be not found\n")
     assert found.output.rstrip().endswith("Get it there.")
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"certificate-authority-data": "Z2FyYmFnZQ=="}, "the certificates of the kubeconfig cannot be used"),
+        ({"certificate-authority-data": "%%%"}, "illegal base64 data at input byte 0"),
+        ({"proxy-url": "socks5://proxy.example"}, 'proxy-url: unsupported scheme "socks5"'),
+        ({"server": ""}, "the server of the kubeconfig is no URL: ''"),
+        ({"server": "https://:::"}, "the server of the kubeconfig is no URL"),
+    ],
+)
+def test_a_kubeconfig_that_is_of_no_use_is_told_in_a_sentence(tmp_path: Path, changed: Obj, said: str) -> None:
+    config = yaml.safe_load(render(Access("https://c.example")))
+    config["clusters"][0]["cluster"] |= changed
+    file = tmp_path / "config"
+    file.write_text(yaml.safe_dump(config))
+    found = invoke("shares", "--kubeconfig", str(file))
+    assert found.exit_code in (1, 2) and found.output.startswith("Error: ") and said in found.output, found.output
 
 
 @pytest.mark.parametrize("command", [["why", "default/a"], ["shares"]])

@@ -12,7 +12,7 @@ from fairlead.api.errors import Forbidden
 from fairlead.client.http import HttpApi
 from fairlead.client.kubeconfig import load
 from fairlead.client.proxies import proxy_of
-from fairlead.client.unreachable import Unreachable
+from fairlead.client.unreachable import Unreachable, UnusableKubeconfig
 from fairlead.compose import Settings, cluster
 from fairlead.runtime.loops import run
 
@@ -42,8 +42,16 @@ def test_the_environment_says_which_one(monkeypatch: pytest.MonkeyPatch, server:
 
 
 def test_a_proxy_that_nobody_speaks_with_is_refused() -> None:
-    with pytest.raises(ValueError, match='unsupported scheme "socks5"'):
+    with pytest.raises(UnusableKubeconfig, match='unsupported scheme "socks5"'):
         proxy_of("https://c.example", "socks5://proxy.example")
+
+
+def test_a_proxy_of_the_environment_may_lack_its_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "proxy.example:3128")
+    assert proxy_of("https://c.example", "") == "http://proxy.example:3128"
+    monkeypatch.setenv("HTTPS_PROXY", "socks5://proxy.example")
+    with pytest.raises(UnusableKubeconfig, match="the proxy of the environment"):
+        proxy_of("https://c.example", "")
 
 
 class Tunnel:

@@ -12,7 +12,7 @@ from typing import Final
 import click
 
 from fairlead.api.errors import ApiError
-from fairlead.client.unreachable import Unreachable
+from fairlead.client.unreachable import Unreachable, UnusableKubeconfig
 from fairlead.runtime.http.listener import is_free
 from fairlead.store.base import StoreUnavailable
 from fairlead.store.database import Damaged, WrongFormat
@@ -92,6 +92,8 @@ def _explanation(error: BaseException, dumps: Sequence[Path], ports: Mapping[str
                 f"cannot reach {error.server}: {error.why}. Does it run (fairlead up)? "
                 "Another cluster is named with --kubeconfig or KUBECONFIG."
             )
+        case UnusableKubeconfig():
+            return WrongUsage(str(error))
         case ApiError() | StoreUnavailable():
             return Failure(f"the cluster cannot go on: {error}")
         case sqlite3.Error():

@@ -43,7 +43,7 @@ from fairlead.client.kubeconfig import Access, authorization_header, read_token
 from fairlead.client.metrics import RestClientMetrics
 from fairlead.client.proxies import proxy_of
 from fairlead.client.tls import show, tls_of
-from fairlead.client.unreachable import BadAnswer, Unreachable
+from fairlead.client.unreachable import BadAnswer, Unreachable, UnusableKubeconfig
 from fairlead.golang.json import UNREADABLE
 from fairlead.runtime import rng
 from fairlead.runtime.clock import monotonic, stopwatch
@@ -127,9 +127,9 @@ class HttpApi:
         user_agent: str = f"fairlead/{__version__}",
         connect_seconds: float = CONNECT_SECONDS,
     ) -> None:
-        """Raises ValueError if the kubeconfig's certificates or its proxy cannot be used."""
+        """Raises UnusableKubeconfig if what it says of the server, its certificates or its proxy cannot be used."""
         self._access = access
-        self._server = access.server.rstrip("/")
+        self._server = _server_of(access)
         self._tls = tls_of(access) if self._server.startswith("https") else None
         self._proxy = proxy_of(self._server, access.proxy)
         self._user_agent, self._connect_seconds = user_agent, connect_seconds
@@ -353,6 +353,21 @@ class HttpApi:
 
 
 # --- what is sent ---------------------------------------------------------------------------------------------------
+
+
+def _server_of(access: Access) -> str:
+    """Its URL: as for client-go, one without a scheme is of TLS if anything is said of certificates."""
+    server = access.server.rstrip("/")
+    if server and "://" not in server:
+        has_tls = access.ca or access.client_certificate or access.insecure
+        server = f"{'https' if has_tls else 'http'}://{server}"
+    try:
+        is_one = urlsplit(server).scheme in ("http", "https") and bool(urlsplit(server).hostname)
+    except ValueError:
+        is_one = False
+    if not is_one:
+        raise UnusableKubeconfig(f"the server of the kubeconfig is no URL: {access.server!r}")
+    return server
 
 
 def _why(error: Exception) -> str:

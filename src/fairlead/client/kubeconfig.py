@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ import yaml
 from msgspec.structs import replace
 
 from fairlead.client.credential_plugin import CredentialPlugin, plugin_of
+from fairlead.golang import base64
 from fairlead.golang import yaml as goyaml
 
 #: Where a pod finds its service account.
@@ -164,7 +164,7 @@ def _access(config: dict[str, Any], context: str) -> Access:
     plugin = user.get("exec")
     return replace(
         _user(user),
-        server=cluster.get("server", ""),
+        server=str(cluster.get("server") or ""),
         ca=ca,
         namespace=chosen.get("namespace", _DEFAULT_NAMESPACE),
         insecure=bool(cluster.get("insecure-skip-tls-verify")),
@@ -248,7 +248,7 @@ def authorization_header(token: str, access: Access) -> dict[str, str]:
     if token:
         return {"Authorization": f"Bearer {token}"}
     if access.username:
-        word = base64.b64encode(f"{access.username}:{access.password}".encode()).decode()
+        word = base64.encode(f"{access.username}:{access.password}".encode())
         return {"Authorization": f"Basic {word}"}
     return {}
 
@@ -266,12 +266,15 @@ def _name(entry: object) -> object:
 
 def _encoded(key: str, pem: bytes | None) -> dict[str, Any]:
     """A certificate or key as an entry holds it inline."""
-    return {f"{key}-data": base64.b64encode(pem).decode()} if pem else {}
+    return {f"{key}-data": base64.encode(pem)} if pem else {}
 
 
 def _pem(entry: dict[str, Any], key: str) -> bytes | None:
     if inline := entry.get(f"{key}-data"):
-        return base64.b64decode(inline)
+        try:
+            return base64.decode(base64.canonical(str(inline)))
+        except ValueError as error:
+            raise ValueError(f"the {key}-data of the kubeconfig: {error}") from None
     if file := entry.get(key):
         return Path(file).read_bytes()
     return None

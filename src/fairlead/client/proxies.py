@@ -10,21 +10,28 @@ from ipaddress import ip_address, ip_network
 from urllib.parse import urlsplit
 from urllib.request import getproxies_environment, proxy_bypass
 
+from fairlead.client.unreachable import UnusableKubeconfig
 from fairlead.golang.quoting import go_quote
 
 
 def proxy_of(server: str, stated: str) -> str | None:
-    """Its URL; None: there is none. `stated` is what the kubeconfig says. ValueError: that cannot be one."""
-    if stated:
-        scheme = urlsplit(stated).scheme
-        if scheme not in ("http", "https"):
-            raise ValueError(f"proxy-url: unsupported scheme {go_quote(scheme)}, must be http or https")
-        return stated
+    """Its URL; None: there is none. `stated` is what the kubeconfig says. UnusableKubeconfig: that cannot be one."""
+    if not (proxy := stated or _of_environment(server)):
+        return None
+    if "://" not in proxy and not stated:
+        proxy = f"http://{proxy}"
+    if (scheme := urlsplit(proxy).scheme) not in ("http", "https"):
+        whose = "proxy-url" if stated else "the proxy of the environment"
+        raise UnusableKubeconfig(f"{whose}: unsupported scheme {go_quote(scheme)}, must be http or https")
+    return proxy
+
+
+def _of_environment(server: str) -> str:
     url, proxies = urlsplit(server), getproxies_environment()
     host = url.hostname or ""
     if _is_here(host) or proxy_bypass(url.netloc) or _is_within(host, proxies.get("no", "")):
-        return None
-    return proxies.get(url.scheme)
+        return ""
+    return proxies.get(url.scheme, "")
 
 
 def _is_here(host: str) -> bool:

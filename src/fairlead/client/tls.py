@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from fairlead.client.kubeconfig import Access
+from fairlead.client.unreachable import UnusableKubeconfig
 from fairlead.runtime.clock import now
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def tls_of(access: Access) -> ssl.SSLContext:
         if access.client_certificate and access.client_key:
             show(context, access.client_certificate, access.client_key)
     except (ssl.SSLError, ValueError) as error:
-        raise ValueError(f"the certificates of the kubeconfig cannot be used: {error}") from None
+        raise UnusableKubeconfig(f"the certificates of the kubeconfig cannot be used: {error}") from None
     return context
 
 

@@ -12,6 +12,10 @@ class Unreachable(ConnectionError):
         self.server, self.why = server, why
 
 
+class UnusableKubeconfig(ValueError):
+    """What a kubeconfig, or the environment beside it, says of a server or of ourselves is of no use."""
+
+
 class BadAnswer(ConnectionError):
     """What answers does not speak as an API server does."""
 
