@@ -15,7 +15,7 @@ import pytest
 #: How many examples a property has that says nothing of it.
 PLENTY = 40
 #: Of so many as many are tried in a run: others in the next.
-USUAL = 25
+USUAL = 20
 
 
 def examples(plenty: int) -> int:

@@ -294,6 +294,7 @@ async def test_how_full_the_file_system_of_a_claim_is(tmp_path: Path) -> None:
         assert dict(capacity.labels) == {"namespace": "default", "persistentvolumeclaim": "data"}
 
 
+@pytest.mark.slow
 @real_containers
 @in_loop
 async def test_a_volume_of_one_pod_is_no_others_who_came_past_the_scheduler(tmp_path: Path) -> None:

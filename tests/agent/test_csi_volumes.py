@@ -222,6 +222,7 @@ async def test_a_pod_stays_until_its_driver_has_taken_its_volume_back() -> None:
         assert "FailedKillPod" not in [reason for reason, _ in await node.events("a")]
 
 
+@pytest.mark.slow
 @in_loop
 async def test_what_the_driver_could_not_take_from_the_node_the_next_agent_has_taken_back() -> None:
     """No pod has it then, nor is there a folder of one."""

@@ -133,6 +133,7 @@ async def test_a_pod_that_does_not_end_is_killed_when_its_priority_has_had_its_t
         assert (await node.until("high", is_phase("Failed")))["status"]["reason"] == "Terminated"
 
 
+@pytest.mark.slow
 @with_bus
 @real_containers
 @in_loop

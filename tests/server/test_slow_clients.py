@@ -17,6 +17,7 @@ from fairlead.api.objects import Obj
 from fairlead.runtime.http import pieces
 from fairlead.server.http import answers, streams
 from fairlead.server.http.transforms import Presenter
+from tests.examples import each_time
 from tests.server.http_world import CONFIG_MAPS, Complaints, Reply, Server, answer_on, serving_in_a_thread
 from tests.server.protobuf_reader import decoded, frames, without_kind
 
@@ -237,22 +238,20 @@ def test_an_object_that_cannot_be_shown_breaks_an_answer_off(server: Server, mon
 
 
 FORMS = ["application/json", TABLE, PARTIAL, "application/yaml", PROTOBUF, f"{TABLE},application/yaml"]
+PATHS = [
+    CONFIG_MAPS,
+    "/api/v1/namespaces",
+    "/api/v1/namespaces/default/secrets",
+    "/apis/events.k8s.io/v1/namespaces/default/events",
+    "/apis/discovery.k8s.io/v1/endpointslices",
+]
 
 
 @pytest.mark.parametrize(
     ("accept", "pretty"),
     [(form, pretty) for form in FORMS for pretty in ("", "?pretty=true") if not pretty or form != "application/yaml"],
 )
-@pytest.mark.parametrize(
-    "path",
-    [
-        CONFIG_MAPS,
-        "/api/v1/namespaces",
-        "/api/v1/namespaces/default/secrets",
-        "/apis/events.k8s.io/v1/namespaces/default/events",
-        "/apis/discovery.k8s.io/v1/endpointslices",
-    ],
-)
+@pytest.mark.parametrize("path", each_time([CONFIG_MAPS, "/api/v1/namespaces"], PATHS))
 def test_an_answer_in_pieces_says_the_same(
     server: Server, monkeypatch: pytest.MonkeyPatch, path: str, accept: str, pretty: str
 ) -> None:
