@@ -14,6 +14,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from fairlead.api.errors import Unauthorized
 from fairlead.api.objects import Obj
 from fairlead.cli.failures import Failure, explained
 from fairlead.cli.main import main
@@ -266,6 +267,11 @@ def test_failures_of_a_running_cluster_become_sentences(error: Exception, messag
     with pytest.raises(Failure, match=message) as found, explained():
         raise error
     assert found.value.exit_code == 1
+
+
+def test_who_is_not_let_in_is_told_as_by_kubectl() -> None:
+    with pytest.raises(Failure, match=r"you must be logged in to the server \(Unauthorized\)"), explained():
+        raise Unauthorized("Unauthorized")
 
 
 def test_a_bug_keeps_its_traceback() -> None:

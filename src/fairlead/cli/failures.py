@@ -11,7 +11,7 @@ from typing import Final
 
 import click
 
-from fairlead.api.errors import ApiError
+from fairlead.api.errors import ApiError, Unauthorized
 from fairlead.client.unreachable import Unreachable, UnusableKubeconfig
 from fairlead.runtime.http.listener import is_free
 from fairlead.store.base import StoreUnavailable
@@ -94,6 +94,8 @@ def _explanation(error: BaseException, dumps: Sequence[Path], ports: Mapping[str
             )
         case UnusableKubeconfig():
             return WrongUsage(str(error))
+        case Unauthorized():
+            return Failure("you must be logged in to the server (Unauthorized)")  # in kubectl's words
         case ApiError() | StoreUnavailable():
             return Failure(f"the cluster cannot go on: {error}")
         case sqlite3.Error():
