@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 #: What plugins of drivers call themselves.
 CSI: Final = "CSIPlugin"
 _NODE_IDS: Final = "csi.volume.kubernetes.io/nodeid"
-_INFO_SECONDS: Final = 120.0
+#: How long a call of a driver may take.
+CALL_SECONDS: Final = 120.0
 #: As large a number as a CSINode can tell.
 _MOST_VOLUMES: Final = 2**31 - 1
 _TRIES: Final = 5
@@ -71,8 +72,8 @@ class CsiDrivers:
             return f"plugin validation failed with err: CSI driver {info.name}: {why}"
         client = Client(endpoint, f"CSI driver {info.name}")
         try:
-            about = await client.call(GET_INFO, Nothing(), _INFO_SECONDS)
-            said = await client.call(GET_CAPABILITIES, Nothing(), _INFO_SECONDS)
+            about = await client.call(GET_INFO, Nothing(), CALL_SECONDS)
+            said = await client.call(GET_CAPABILITIES, Nothing(), CALL_SECONDS)
             can = frozenset(each.rpc.type for each in said.capabilities if each.rpc is not None)
             async with self._changing:
                 await self._changed(lambda: self._install(info.name, about))

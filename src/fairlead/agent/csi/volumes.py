@@ -29,7 +29,7 @@ from fairlead.agent.csi.asked import (
     takes_owner,
     told_of_pod,
 )
-from fairlead.agent.csi.drivers import CsiDrivers, Driver
+from fairlead.agent.csi.drivers import CALL_SECONDS, CsiDrivers, Driver
 from fairlead.agent.csi.records import (
     EPHEMERAL,
     PERSISTENT,
@@ -57,7 +57,6 @@ if TYPE_CHECKING:
 #: In the folder of the agent, what is staged; in that of a pod, what is published to it.
 STAGED: Final = Path("plugins", "kubernetes.io", "csi")
 PUBLISHED: Final = "csi"
-_CALL_SECONDS: Final = 120.0
 
 
 class StillMounted(OSError):
@@ -106,7 +105,7 @@ class CsiVolumes:
         self._users: dict[Volume, set[Path]] = defaultdict(set)  # by folders of pods
         self._locks: WeakValueDictionary[Volume, asyncio.Lock] = WeakValueDictionary()  # those that are had or wanted
         self._ready: set[Volume] = set()  # staged since the agent began: a machine that went down has nothing mounted
-        self._published: dict[Path, dict[str, _Publication]] = defaultdict(dict)  # by folders of pods, and name
+        self._published: dict[Path, dict[str, _Publication]] = {}  # by folders of pods, and name
         self.stats = CsiStats(drivers, self._measurable)
         self._node_changed = asyncio.Event()
         for folder in self.folders():
@@ -146,13 +145,16 @@ class CsiVolumes:
         about = await self._about(volume.driver)
         check_lifecycle(about, volume.driver, PERSISTENT)
         self._use(volume, folder)
-        context = await self._attached(volume) if is_attached_by(about) else {}
+        context: Mapping[str, str] = {}
+        if is_attached_by(about):
+            context = await self._attached(volume)
+            about = await self._about(volume.driver)  # that may have taken long
         driver = self._driver(volume.driver)
         async with self._lock(volume):
             try:
                 staged = await self._stage(driver, volume, spec, context, manifest)
                 about_it = volume, manifest, name, spec, context, staged, mine, is_read_only
-                await self._publish(_Publication(*about_it, shown=found["metadata"]["name"]))
+                await self._publish(_Publication(*about_it, shown=found["metadata"]["name"]), about)
             except RuntimeFailure as failure:
                 raise VolumeProblem(str(failure)) from None
         owns = not is_device(spec) and takes_owner(about, spec, driver.capabilities)
@@ -168,7 +170,8 @@ class CsiVolumes:
         can = self._driver(driver).capabilities
         async with self._lock(volume):
             try:
-                await self._publish(_Publication(volume, manifest, name, spec, {}, "", folder, is_read_only=False))
+                publication = _Publication(volume, manifest, name, spec, {}, "", folder, is_read_only=False)
+                await self._publish(publication, about)
             except RuntimeFailure as failure:
                 raise VolumeProblem(str(failure)) from None
         return Mounted(folder / "mount", takes_owner(about, spec, can))
@@ -187,7 +190,7 @@ class CsiVolumes:
                     continue
                 async with self._lock(publication.volume):
                     if self._published.get(self._pods / uid, {}).get(name) is publication:
-                        await self._tell(publication)
+                        await self._tell(publication, about)
             except (RuntimeFailure, VolumeProblem, ApiError, OSError) as problem:
                 problems[publication.shown or name] = str(problem)
         return problems
@@ -216,7 +219,7 @@ class CsiVolumes:
             secrets=await self._secret(spec["csi"].get("nodeExpandSecretRef")),
         )
         async with self._lock(volume):
-            await driver.client.call(EXPAND_VOLUME, asked, _CALL_SECONDS)
+            await driver.client.call(EXPAND_VOLUME, asked, CALL_SECONDS)
 
     async def unmount(self, folder: Path) -> None:
         """Take back what a pod has, and what no other has from the node. StillMounted."""
@@ -315,7 +318,7 @@ class CsiVolumes:
             secrets=await self._secret(source.get("nodeStageSecretRef")),
             volume_context=source.get("volumeAttributes") or {},
         )
-        await driver.client.call(STAGE_VOLUME, asked, _CALL_SECONDS)
+        await driver.client.call(STAGE_VOLUME, asked, CALL_SECONDS)
         self._ready.add(volume)
         return str(target)
 
@@ -329,32 +332,30 @@ class CsiVolumes:
         target = folder / "globalmount"
         driver = self._registered(volume.driver)
         await driver.client.call(
-            UNSTAGE_VOLUME, Unstage(volume_id=volume.handle, staging_target_path=str(target)), _CALL_SECONDS
+            UNSTAGE_VOLUME, Unstage(volume_id=volume.handle, staging_target_path=str(target)), CALL_SECONDS
         )
         await asyncio.to_thread(strike_out, folder, target)
 
-    async def _publish(self, publication: _Publication) -> None:
-        """Unless an earlier agent had it mounted."""
+    async def _publish(self, publication: _Publication, about: CSIDriver | None) -> None:
+        """Unless an earlier agent had it mounted; `about`: what the cluster knows of its driver."""
         folder = publication.folder
         if not await asyncio.to_thread(linux.mount_points, folder / "mount"):
             await asyncio.to_thread(write_down, folder, publication.volume, None)
-            await self._tell(publication)
-        self._published[folder.parent.parent][publication.name] = publication
+            await self._tell(publication, about)
+        self._published.setdefault(folder.parent.parent, {})[publication.name] = publication
 
-    async def _tell(self, publication: _Publication) -> None:
+    async def _tell(self, publication: _Publication, about: CSIDriver | None) -> None:
         from fairlead.agent.csi.messages import PUBLISH_VOLUME
 
         driver = self._registered(publication.volume.driver)
-        await driver.client.call(PUBLISH_VOLUME, await self._asked(driver, publication), _CALL_SECONDS)
+        await driver.client.call(PUBLISH_VOLUME, await self._asked(driver, publication, about), CALL_SECONDS)
 
-    async def _asked(self, driver: Driver, publication: _Publication) -> Publish:
+    async def _asked(self, driver: Driver, publication: _Publication, about: CSIDriver | None) -> Publish:
         from fairlead.agent.csi.messages import Publish
 
         volume, spec = publication.volume, publication.spec
         source: Obj = spec["csi"]
-        told = await told_of_pod(
-            await self._about(volume.driver), publication.manifest, volume.lifecycle, self._sources
-        )
+        told = await told_of_pod(about, publication.manifest, volume.lifecycle, self._sources)
         return Publish(
             volume_id=volume.handle,
             publish_context=dict(publication.context),
@@ -372,7 +373,7 @@ class CsiVolumes:
         target = folder / "mount"
         driver = self._registered(volume.driver)
         await driver.client.call(
-            UNPUBLISH_VOLUME, Unpublish(volume_id=volume.handle, target_path=str(target)), _CALL_SECONDS
+            UNPUBLISH_VOLUME, Unpublish(volume_id=volume.handle, target_path=str(target)), CALL_SECONDS
         )
         await asyncio.to_thread(strike_out, folder, target)
 
