@@ -10,16 +10,14 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from fairlead.agent.csi.drivers import CsiDrivers
+from fairlead.agent.csi.drivers import CALL_SECONDS, CsiDrivers
 from fairlead.agent.runtimes.base import RuntimeFailure
 from fairlead.node.stats.measurements import FilesystemMeasurements
 
 if TYPE_CHECKING:
     from fairlead.agent.csi.messages import Stats
-
-_CALL_SECONDS: Final = 120.0
 
 log = logging.getLogger(__name__)
 
@@ -35,8 +33,8 @@ class Measurable(NamedTuple):
     staged: str
 
 
-#: By uid of the pod and name of the volume.
-VolumeStats: TypeAlias = Mapping[tuple[str, str], FilesystemMeasurements]
+#: By driver, uid of the pod, and name of the volume.
+VolumeStats: TypeAlias = Mapping[str, Mapping[str, Mapping[str, FilesystemMeasurements]]]
 
 
 class CsiStats:
@@ -44,23 +42,27 @@ class CsiStats:
 
     def __init__(self, drivers: CsiDrivers, volumes: Callable[[], Iterable[Measurable]]) -> None:
         self._drivers, self._volumes = drivers, volumes
+        self._busy: set[str] = set()  # drivers that are being asked
         #: What was said last.
         self.last: VolumeStats = {}
 
     async def run(self, seconds: float) -> None:
         """Ask so often, until cancelled; never, if that is negative."""
-        while seconds >= 0:
-            by_driver = defaultdict[str, list[Measurable]](list)
-            for volume in self._volumes():
-                by_driver[volume.driver].append(volume)
-            answers = await asyncio.gather(*(self._asked(name, those) for name, those in by_driver.items()))
-            self.last = {key: found for each in answers for key, found in each.items()}
-            await asyncio.sleep(max(seconds, 1.0))
+        async with asyncio.TaskGroup() as asking:
+            while seconds >= 0:
+                by_driver = defaultdict[str, list[Measurable]](list)
+                for volume in self._volumes():
+                    by_driver[volume.driver].append(volume)
+                self.last = {name: said for name, said in self.last.items() if name in by_driver}
+                for name in by_driver.keys() - self._busy:
+                    self._busy.add(name)
+                    asking.create_task(self._ask(name, by_driver[name]), name=f"volumes of {name}")
+                await asyncio.sleep(max(seconds, 1.0))
 
-    async def _asked(self, name: str, volumes: Sequence[Measurable]) -> VolumeStats:
+    async def _ask(self, name: str, volumes: Sequence[Measurable]) -> None:
         from fairlead.agent.csi.messages import GET_STATS, GET_VOLUME_STATS, StatsRequest
 
-        found: dict[tuple[str, str], FilesystemMeasurements] = {}
+        found = defaultdict[str, dict[str, FilesystemMeasurements]](dict)
         for volume in volumes:
             driver = self._drivers.get(name)
             if driver is None or GET_STATS not in driver.capabilities:
@@ -69,13 +71,14 @@ class CsiStats:
                 volume_id=volume.handle, volume_path=str(volume.path), staging_target_path=volume.staged
             )
             try:
-                said = await driver.client.call(GET_VOLUME_STATS, request, _CALL_SECONDS)
+                said = await driver.client.call(GET_VOLUME_STATS, request, CALL_SECONDS)
             except RuntimeFailure as failure:
                 log.info("how full volume %s is cannot be found out: %s", volume.handle, failure)
             else:
                 if (measured := _measured(said)) is not None:
-                    found[volume.uid, volume.name] = measured
-        return found
+                    found[volume.uid][volume.name] = measured
+        self.last = {**self.last, name: dict(found)}
+        self._busy.discard(name)
 
 
 def _measured(said: Stats) -> FilesystemMeasurements | None:

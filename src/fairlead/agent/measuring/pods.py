@@ -197,9 +197,9 @@ class PodMeter(msgspec.Struct, frozen=True):
             found = self._part(path) if is_on_disk else _own_file_system(path)
             if found is not None:
                 yield VolumeMeasurements(name, found, pod.claims.get(name, ""))
-        for (uid, name), said in self.of_drivers.items():
-            if uid == pod.uid:
-                yield VolumeMeasurements(name, said, pod.claims.get(name, ""))
+        for said in self.of_drivers.values():
+            for name, found in said.get(pod.uid, {}).items():
+                yield VolumeMeasurements(name, found, pod.claims.get(name, ""))
 
     def _ephemeral_storage(self, pod: MeasuredPod, containers: Sequence[ContainerMeasurements]) -> DiskUsage:
         parts = [part for container in containers for part in (container.rootfs, container.logs) if part is not None]
