@@ -36,7 +36,9 @@ class Logind:
     def __init__(self, bus: MessageBus) -> None:
         self._bus = bus
         self._lock: int | None = None
-        self._told: asyncio.Queue[tuple[str | None, bool] | None] = asyncio.Queue()  # with who says so
+        self._told: dict[str | None, bool] = {}  # by who says so, what he said last
+        self._is_gone = False
+        self._changed = asyncio.Event()
 
     async def begin(self, seconds: float) -> None:
         """Be told of shutdowns, and have them wait for so long. NoLogind."""
@@ -64,18 +66,23 @@ class Logind:
 
         Anybody may send us a signal that looks like that: logind alone is believed. NoLogind.
         """
-        while (told := await self._told.get()) is not None:
-            sender, is_going_down = told
-            if sender == (await self._ask_bus("GetNameOwner", _SERVICE)).body[0]:
-                yield is_going_down
+        while not self._is_gone:
+            await self._changed.wait()
+            self._changed.clear()
+            told, self._told = self._told, {}
+            owner = (await self._ask_bus("GetNameOwner", _SERVICE)).body[0] if told else None
+            if owner in told:
+                yield told[owner]
 
     def _take(self, message: Message) -> None:
         if message.message_type is MessageType.SIGNAL and (message.interface, message.member) == (_MANAGER, _SIGNAL):
-            self._told.put_nowait((message.sender, message.body == [True]))
+            self._told[message.sender] = message.body == [True]
+            self._changed.set()
 
     def gone(self) -> None:
         """The bus is."""
-        self._told.put_nowait(None)
+        self._is_gone = True
+        self._changed.set()
 
     async def _longest(self) -> float:
         """How long it waits at most, in seconds."""
