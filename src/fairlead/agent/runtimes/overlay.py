@@ -1,4 +1,4 @@
-"""How the kernel is told of an overlay, which is the root of a container: layers of an image, and where it writes."""
+"""How the kernel is told of an overlay: layers of an image, and where a container writes if it is the root of one."""
 
 from __future__ import annotations
 
@@ -17,8 +17,12 @@ def can_be_told(folder: Path) -> bool:
 
 def options(layers: Iterable[str], upper: str, work: str) -> str:
     """Those of its mount; the lowest layer comes first. Names are of what `can_be_told`."""
-    lower = ":".join(reversed([_told(layer) for layer in layers]))
-    return f"lowerdir={lower},upperdir={_told(upper)},workdir={_told(work)}"
+    return f"{read_only_options(layers)},upperdir={_told(upper)},workdir={_told(work)}"
+
+
+def read_only_options(layers: Iterable[str]) -> str:
+    """Of one that nobody writes to."""
+    return "lowerdir=" + ":".join(reversed([_told(layer) for layer in layers]))
 
 
 def _told(name: str) -> str:

@@ -10,6 +10,7 @@ from typing import Final
 from fairlead.agent import linux
 from fairlead.agent.images_seam import Images
 from fairlead.agent.runtimes.base import RuntimeFailure
+from fairlead.agent.runtimes.overlay import read_only_options
 
 _FLAGS: Final = linux.MS_RDONLY | linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC
 #: Of the kernel: a page, with the zero at its end.
@@ -40,7 +41,7 @@ def _mount(layers: Sequence[Path], target: Path, empty: Path) -> None:
     """The kernel wants two layers at least, where none is written to."""
     for path in (target, empty):
         path.mkdir(parents=True, exist_ok=True)
-    options = "lowerdir=" + ":".join(str(layer).replace(":", "\\:") for layer in (*reversed(layers), empty))
+    options = read_only_options(str(layer) for layer in (empty, *layers))
     if len(options) > _LONGEST_OPTIONS:
         raise RuntimeFailure(f"an image of {len(layers)} layers cannot be mounted as a volume")
     linux.mount("overlay", target, "overlay", _FLAGS, options)
