@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from fairlead.api.builtin import NODES, PERSISTENT_VOLUME_CLAIMS, PODS
@@ -313,8 +313,7 @@ class Fleet:
         allocation, node = self._allocations[name], self._nodes.get(name)
         if node is None:
             return False
-        neighbours = {uid: (self._pods.get(run.key), run) for uid in allocation.held if (run := self._runs.get(uid))}
-        pods = {uid: (found, run) for uid, (found, run) in neighbours.items() if found is not None}
+        pods = {found.metadata.uid: (found, run) for found, run in self._admitted(name)}
         decided = self._resizes.decide(
             pod.metadata.uid, node, pods | {pod.metadata.uid: (pod, self._run(pod, moment))}, moment
         )
@@ -419,8 +418,15 @@ class Fleet:
         self._queue.add(pod.metadata.key)
 
     def _running_on(self, node: str) -> list[Pod]:
-        held = self._allocations[node].held if node in self._allocations else ()
-        return [pod for pod in self._pods if pod.metadata.uid in held and not pod.is_finished]
+        return [pod for pod, _ in self._admitted(node) if not pod.is_finished]
+
+    def _admitted(self, node: str) -> Iterator[tuple[Pod, PodRun]]:
+        """What the node has room set aside for."""
+        for uid in self._allocations[node].held if node in self._allocations else ():
+            run = self._runs.get(uid)
+            pod = self._pods.get(run.key) if run is not None else None
+            if run is not None and pod is not None and pod.metadata.uid == uid:
+                yield pod, run
 
     def _end(self, pod: Pod, kill: PodKill) -> None:
         run = self._run(pod, kill.since)

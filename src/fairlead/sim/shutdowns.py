@@ -91,10 +91,9 @@ class Shutdowns:
 
     async def _end(self, name: str, turn: Turn) -> None:
         """Until all of them have ended, or had their time."""
-        uids, until = {pod["metadata"]["uid"] for pod in turn.pods}, now() + turn.seconds
-        manifests = {pod["metadata"]["uid"]: pod for pod in turn.pods}
-        left = [pod for pod in self._pods_on(name) if pod.metadata.uid in uids]
-        for pod in left:
-            self._kill(pod, kill_of(manifests[pod.metadata.uid], turn.seconds, now()))
-        while now() < until and any(pod.metadata.uid in uids for pod in self._pods_on(name)):  # noqa: ASYNC110
+        manifests, until = {pod["metadata"]["uid"]: pod for pod in turn.pods}, now() + turn.seconds
+        for pod in list(self._pods_on(name)):
+            if (manifest := manifests.get(pod.metadata.uid)) is not None:
+                self._kill(pod, kill_of(manifest, turn.seconds, now()))
+        while now() < until and any(pod.metadata.uid in manifests for pod in self._pods_on(name)):  # noqa: ASYNC110
             await asyncio.sleep(min(_LOOK_SECONDS, until - now()))
