@@ -52,7 +52,7 @@ class Claimed(msgspec.Struct, frozen=True):
 
 
 class Claims(msgspec.Struct, frozen=True):
-    """Those of one pod, read in the name of its node."""
+    """Those of the pods of a node, read in its name."""
 
     api: Api
     node_name: str
