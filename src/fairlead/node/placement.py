@@ -12,11 +12,11 @@ import msgspec
 
 from fairlead.api.objects import Obj
 from fairlead.node.admission import UNEXPECTED, Refusal
-from fairlead.node.asked import Asked, asked
 from fairlead.node.cpus.exclusive import containers_of
 from fairlead.node.cpus.policy import SMT_ALIGNMENT, NotAligned, StaticPolicy
 from fairlead.node.cpus.state import CpuState
 from fairlead.node.cpus.taking import NotEnoughCpus
+from fairlead.node.exclusive_requests import ExclusiveRequests, exclusive_requests
 from fairlead.node.numa_hints import NONE, Hint, HintPolicy, Hints, NumaNodes
 from fairlead.node.numa_memory.policy import NoMemory, StaticMemory
 from fairlead.node.numa_memory.state import Assigned
@@ -83,7 +83,7 @@ class Placement(msgspec.Struct, frozen=True):
 
 
 def placed(policies: Policies, held: Held, manifest: Obj, devices: DeviceHints | None = None) -> Placement:
-    devices, pod = devices or _NoDevices(), asked(manifest)
+    devices, pod = devices or _NoDevices(), exclusive_requests(manifest)
     after, requests, affinity = held, {_CPU: 0, _MEMORY: 0}, dict[str, frozenset[int] | None]()
     for_pod: tuple[Hint, bool] | None = None
     if policies.hints.name == NONE:  # there may be more sets of NUMA nodes than anybody could look at
@@ -114,7 +114,9 @@ def placed(policies: Policies, held: Held, manifest: Obj, devices: DeviceHints |
     return Placement(after, None, requests, "", affinity)
 
 
-def _best(policies: Policies, held: Held, pod: Asked, container: Obj, devices: DeviceHints) -> tuple[Hint, bool]:
+def _best(
+    policies: Policies, held: Held, pod: ExclusiveRequests, container: Obj, devices: DeviceHints
+) -> tuple[Hint, bool]:
     hints, name = [devices.of_container(container)], container["name"]
     if policies.cpus is not None:
         hints.append(policies.cpus.hints(held.cpus, pod, name))
@@ -123,7 +125,7 @@ def _best(policies: Policies, held: Held, pod: Asked, container: Obj, devices: D
     return policies.hints.best(hints, policies.nodes)
 
 
-def _best_for_pod(policies: Policies, held: Held, pod: Asked, devices: DeviceHints) -> tuple[Hint, bool]:
+def _best_for_pod(policies: Policies, held: Held, pod: ExclusiveRequests, devices: DeviceHints) -> tuple[Hint, bool]:
     hints = [devices.of_pod()]
     if policies.cpus is not None:
         hints.append(policies.cpus.pod_hints(held.cpus, pod))

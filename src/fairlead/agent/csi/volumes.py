@@ -20,7 +20,8 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from fairlead.agent import linux
-from fairlead.agent.csi.asked import (
+from fairlead.agent.csi.drivers import CALL_SECONDS, CsiDrivers, Driver
+from fairlead.agent.csi.publish_parameters import (
     capability,
     check_lifecycle,
     inline_handle,
@@ -29,7 +30,6 @@ from fairlead.agent.csi.asked import (
     takes_owner,
     told_of_pod,
 )
-from fairlead.agent.csi.drivers import CALL_SECONDS, CsiDrivers, Driver
 from fairlead.agent.csi.records import (
     EPHEMERAL,
     PERSISTENT,

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from fairlead.agent.csi.asked import is_device
+from fairlead.agent.csi.publish_parameters import is_device
 from fairlead.agent.csi.volumes import CsiVolumes
 from fairlead.agent.runtimes.base import RuntimeFailure
 from fairlead.agent.volumes.host_paths import host_path

@@ -18,7 +18,6 @@ import msgspec
 from fairlead.api.quantity import Quantity
 from fairlead.golang.quoting import go_quote
 from fairlead.golang.values import printed
-from fairlead.node.asked import Asked
 from fairlead.node.configuration.cpu_sets import listed, parse_cpu_set
 from fairlead.node.configuration.feature_gates import FeatureGates
 from fairlead.node.configuration.settings import KubeletConfiguration
@@ -27,6 +26,7 @@ from fairlead.node.cpus.options import BY_SOCKET, StaticOptions, static_options
 from fairlead.node.cpus.state import CpuState
 from fairlead.node.cpus.taking import NotEnoughCpus, take_distributed, take_packed
 from fairlead.node.cpus.topology import CpuIds, Topology
+from fairlead.node.exclusive_requests import ExclusiveRequests
 from fairlead.node.numa_hints import NONE, SINGLE_NODE, Hint, Hints
 
 SMT_ALIGNMENT: Final = "SMTAlignmentError"
@@ -81,7 +81,9 @@ class StaticPolicy(msgspec.Struct, frozen=True):
         """What somebody could have to himself."""
         return state.shared - self.reserved
 
-    def allocated(self, state: CpuState, pod: Asked, name: str, nodes: frozenset[int] | None = None) -> CpuState:
+    def allocated(
+        self, state: CpuState, pod: ExclusiveRequests, name: str, nodes: frozenset[int] | None = None
+    ) -> CpuState:
         """With CPUs for the container, if it has any to itself, of these NUMA nodes first; it has them for good.
 
         NotAligned or NotEnoughCpus where it cannot have them.
@@ -122,7 +124,7 @@ class StaticPolicy(msgspec.Struct, frozen=True):
 
     # -- hints
 
-    def hints(self, state: CpuState, pod: Asked, name: str) -> Hints:
+    def hints(self, state: CpuState, pod: ExclusiveRequests, name: str) -> Hints:
         """Which NUMA nodes would do for a container."""
         if not (count := pod.cpus.get(name, 0)):
             return {}
@@ -131,7 +133,7 @@ class StaticPolicy(msgspec.Struct, frozen=True):
             return {_CPU: self._hints(held, frozenset(), count) if len(held) == count else ()}
         return {_CPU: self._hints(self.available(state), _reusable(state, pod, before=name), count)}
 
-    def pod_hints(self, state: CpuState, pod: Asked) -> Hints:
+    def pod_hints(self, state: CpuState, pod: ExclusiveRequests) -> Hints:
         """Which would do for all of its containers together."""
         count, held = pod.cpus_at_once, state.exclusive.get(pod.uid, {})
         if not count:
@@ -231,7 +233,7 @@ def _taken(topology: Topology, options: StaticOptions, free: Set[int], count: in
     return take_packed(topology, free, count, spreads=options.across_cores, prefers_uncore=options.by_uncore)
 
 
-def _reusable(state: CpuState, pod: Asked, before: str) -> CpuIds:
+def _reusable(state: CpuState, pod: ExclusiveRequests, before: str) -> CpuIds:
     """What containers that have ended by then have left to those that come after them."""
     held, found = state.exclusive.get(pod.uid, {}), frozenset[int]()
     for name in pod.names:

@@ -17,8 +17,8 @@ import msgspec
 from fairlead.api.podresources import Amounts, is_hugepages
 from fairlead.api.quantity import ZERO, parse
 from fairlead.golang.quoting import go_quote
-from fairlead.node.asked import MEMORY, Asked, Bytes
 from fairlead.node.configuration.settings import KubeletConfiguration
+from fairlead.node.exclusive_requests import MEMORY, Bytes, ExclusiveRequests
 from fairlead.node.numa_hints import Hint, Hints
 from fairlead.node.numa_memory.state import Assigned, Block, NodeMemory, Table
 
@@ -61,7 +61,7 @@ class StaticMemory(msgspec.Struct, frozen=True):
             raise ValueError("[memorymanager] the expected machine state is different from the real one")
         return assigned
 
-    def allocated(self, assigned: Assigned, pod: Asked, name: str, hint: Hint) -> Assigned:
+    def allocated(self, assigned: Assigned, pod: ExclusiveRequests, name: str, hint: Hint) -> Assigned:
         """With memory for the container, if it is set aside; NoMemory where it cannot be."""
         uid, wanted = pod.uid, pod.memory.get(name)
         if not wanted or name in assigned.get(uid, {}):
@@ -86,7 +86,7 @@ class StaticMemory(msgspec.Struct, frozen=True):
         of_pod = {**_without(assigned.get(uid, {}), pod, blocks, before=name), name: blocks}
         return {**assigned, uid: of_pod}
 
-    def hints(self, assigned: Assigned, pod: Asked, name: str) -> Hints:
+    def hints(self, assigned: Assigned, pod: ExclusiveRequests, name: str) -> Hints:
         wanted, held = pod.memory.get(name), assigned.get(pod.uid, {}).get(name)
         if not wanted:
             return {}
@@ -94,7 +94,7 @@ class StaticMemory(msgspec.Struct, frozen=True):
             return _again(held, wanted)
         return _for_each(wanted, self._possible(assigned, pod, wanted, before=name))
 
-    def pod_hints(self, assigned: Assigned, pod: Asked) -> Hints:
+    def pod_hints(self, assigned: Assigned, pod: ExclusiveRequests) -> Hints:
         """Which would do for all of its containers together."""
         wanted, held = pod.memory_at_once, assigned.get(pod.uid, {})
         if not wanted:
@@ -103,7 +103,7 @@ class StaticMemory(msgspec.Struct, frozen=True):
             return _again(first, wanted)
         return _for_each(wanted, self._possible(assigned, pod, wanted))
 
-    def _possible(self, assigned: Assigned, pod: Asked, wanted: Bytes, before: str = "") -> list[Hint]:
+    def _possible(self, assigned: Assigned, pod: ExclusiveRequests, wanted: Bytes, before: str = "") -> list[Hint]:
         """Sets of NUMA nodes that have enough; those of the fewest that could ever are preferred."""
         nodes, found, fewest = self.nodes(assigned), list[frozenset[int]](), len(self.total)
         reusable = _reusable(assigned, pod, before)
@@ -219,7 +219,7 @@ def _width(nodes: Set[int]) -> tuple[int, int]:
     return len(nodes), sum(1 << node for node in nodes)
 
 
-def _reusable(assigned: Assigned, pod: Asked, before: str) -> Mapping[tuple[int, ...], Bytes]:
+def _reusable(assigned: Assigned, pod: ExclusiveRequests, before: str) -> Mapping[tuple[int, ...], Bytes]:
     """What init containers have left that have ended when this one begins, by the NUMA nodes of which just that is."""
     held, found = assigned.get(pod.uid, {}), dict[tuple[int, ...], dict[str, int]]()
     for name in pod.ended_before(before) if before else ():
@@ -230,7 +230,7 @@ def _reusable(assigned: Assigned, pod: Asked, before: str) -> Mapping[tuple[int,
 
 
 def _without(
-    held: Mapping[str, tuple[Block, ...]], pod: Asked, blocks: Sequence[Block], before: str
+    held: Mapping[str, tuple[Block, ...]], pod: ExclusiveRequests, blocks: Sequence[Block], before: str
 ) -> dict[str, tuple[Block, ...]]:
     """What they have left once a container has used that again."""
     found = dict(held)

@@ -19,7 +19,7 @@ MEMORY: Final = "memory"
 Bytes: TypeAlias = Mapping[str, int]
 
 
-class Asked(NamedTuple):
+class ExclusiveRequests(NamedTuple):
     uid: str
     #: The names of its containers, in the order in which they are given what they ask for.
     names: Sequence[str]
@@ -41,10 +41,10 @@ class Asked(NamedTuple):
                 yield each
 
 
-def asked(pod: Obj) -> Asked:
+def exclusive_requests(pod: Obj) -> ExclusiveRequests:
     spec, containers = pod["spec"], containers_of(pod["spec"])
     memory = {each["name"]: _memory(each) for each in containers} if has_own(spec) else {}
-    return Asked(
+    return ExclusiveRequests(
         pod["metadata"]["uid"],
         [each["name"] for each in containers],
         {each["name"] for each in spec.get("initContainers") or () if not is_sidecar(each)},
