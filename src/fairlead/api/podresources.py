@@ -49,6 +49,11 @@ def is_sidecar(init_container: Mapping[str, Any]) -> bool:
     return init_container.get("restartPolicy") == "Always"
 
 
+def ending_init_containers(spec: Obj) -> set[str]:
+    """The names of those that have ended when the containers after them begin."""
+    return {each["name"] for each in spec.get("initContainers") or () if not is_sidecar(each)}
+
+
 def has_pod_level_resources(spec: Obj) -> bool:
     resources = spec.get("resources") or {}
     return any(is_pod_level_resource(name) for kind in ("requests", "limits") for name in resources.get(kind) or ())

@@ -5,11 +5,11 @@ It is looked through once: a pod may have thousands of containers, and whether a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import Final, NamedTuple, TypeAlias
 
 from fairlead.api.objects import Obj
-from fairlead.api.podresources import is_hugepages, is_sidecar
+from fairlead.api.podresources import ending_init_containers, is_hugepages
 from fairlead.node.cpus.exclusive import containers_of, exclusive_cpus, exclusive_cpus_of_pod, has_own
 from fairlead.node.requests import most_at_once, stated_request
 
@@ -32,14 +32,6 @@ class ExclusiveRequests(NamedTuple):
     cpus_at_once: int
     memory_at_once: Bytes
 
-    def ended_before(self, name: str) -> Iterator[str]:
-        """Init containers that have ended when this one begins."""
-        for each in self.names:
-            if each == name:
-                return
-            if each in self.ending:
-                yield each
-
 
 def exclusive_requests(pod: Obj) -> ExclusiveRequests:
     spec, containers = pod["spec"], containers_of(pod["spec"])
@@ -47,7 +39,7 @@ def exclusive_requests(pod: Obj) -> ExclusiveRequests:
     return ExclusiveRequests(
         pod["metadata"]["uid"],
         [each["name"] for each in containers],
-        {each["name"] for each in spec.get("initContainers") or () if not is_sidecar(each)},
+        ending_init_containers(spec),
         exclusive_cpus(spec),
         {name: amounts for name, amounts in memory.items() if amounts},
         exclusive_cpus_of_pod(spec),

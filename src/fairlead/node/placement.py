@@ -13,17 +13,18 @@ import msgspec
 from fairlead.api.objects import Obj
 from fairlead.node.admission import UNEXPECTED, Refusal
 from fairlead.node.cpus.exclusive import containers_of
+from fairlead.node.cpus.pod_cpus import CPU, PodCpus
 from fairlead.node.cpus.policy import SMT_ALIGNMENT, NotAligned, StaticPolicy
 from fairlead.node.cpus.state import CpuState
 from fairlead.node.cpus.taking import NotEnoughCpus
-from fairlead.node.exclusive_requests import ExclusiveRequests, exclusive_requests
+from fairlead.node.exclusive_requests import exclusive_requests
 from fairlead.node.numa_hints import NONE, Hint, HintPolicy, Hints, NumaNodes
+from fairlead.node.numa_memory.pod_memory import PodMemory
 from fairlead.node.numa_memory.policy import NoMemory, StaticMemory
 from fairlead.node.numa_memory.state import Assigned
 
 NOT_LOCAL: Final = "TopologyAffinityError"
 _NOT_LOCAL: Final = Refusal(NOT_LOCAL, "Resources cannot be allocated with Topology locality")
-_CPU: Final = "cpu"
 _MEMORY: Final = "memory"
 
 
@@ -34,8 +35,8 @@ class DeviceHints(Protocol):
 
     def of_pod(self) -> Hints: ...
 
-    def take(self, container: Obj, nodes: frozenset[int] | None) -> None:
-        """The container gets its devices on these NUMA nodes; those that are asked about next come after it."""
+    def take(self, container: Obj, hint: Hint) -> None:
+        """The container gets its devices, near to where it says; those that are asked about next come after it."""
         ...
 
 
@@ -46,7 +47,7 @@ class _NoDevices:
     def of_pod(self) -> Hints:
         return {}
 
-    def take(self, container: Obj, nodes: frozenset[int] | None) -> None:
+    def take(self, container: Obj, hint: Hint) -> None:
         pass
 
 
@@ -84,54 +85,40 @@ class Placement(msgspec.Struct, frozen=True):
 
 def placed(policies: Policies, held: Held, manifest: Obj, devices: DeviceHints | None = None) -> Placement:
     devices, pod = devices or _NoDevices(), exclusive_requests(manifest)
-    after, requests, affinity = held, {_CPU: 0, _MEMORY: 0}, dict[str, frozenset[int] | None]()
+    cpus = PodCpus(policies.cpus, held.cpus, pod) if policies.cpus is not None else None
+    memory = PodMemory(policies.memory, held.memory, pod) if policies.memory is not None else None
+    providers = [each for each in (devices, cpus, memory) if each is not None]
+    requests, affinity = {CPU: 0, _MEMORY: 0}, dict[str, frozenset[int] | None]()
     for_pod: tuple[Hint, bool] | None = None
     if policies.hints.name == NONE:  # there may be more sets of NUMA nodes than anybody could look at
         for_pod = policies.hints.best((), policies.nodes)
     elif policies.hints.is_for_pods:
-        for_pod = _best_for_pod(policies, held, pod, devices)
+        for_pod = policies.hints.best([each.of_pod() for each in providers], policies.nodes)
     for container in containers_of(manifest["spec"]):
         name = container["name"]
-        hint, is_taken = for_pod or _best(policies, after, pod, container, devices)
+        hint, is_taken = for_pod or policies.hints.best(
+            [each.of_container(container) for each in providers], policies.nodes
+        )
         if not is_taken:
             return Placement(held, _NOT_LOCAL, requests, "", affinity)
         try:
-            if policies.cpus is not None:
-                requests[_CPU] += name in pod.cpus
-                after = after._replace(cpus=policies.cpus.allocated(after.cpus, pod, name, hint.nodes))
+            if cpus is not None:
+                requests[CPU] += name in pod.cpus
+                cpus.take(container, hint)
         except NotAligned as problem:
-            return Placement(held, Refusal(SMT_ALIGNMENT, str(problem)), requests, _CPU, affinity)
+            return Placement(held, Refusal(SMT_ALIGNMENT, str(problem)), requests, CPU, affinity)
         except NotEnoughCpus as problem:
-            return Placement(held, _unexpected(problem), requests, _CPU, affinity)
+            return Placement(held, _unexpected(problem), requests, CPU, affinity)
         try:
-            if policies.memory is not None:
+            if memory is not None:
                 requests[_MEMORY] += name in pod.memory
-                after = after._replace(memory=policies.memory.allocated(after.memory, pod, name, hint))
+                memory.take(container, hint)
         except NoMemory as problem:
             return Placement(held, _unexpected(problem), requests, _MEMORY, affinity)
-        devices.take(container, hint.nodes)
+        devices.take(container, hint)
         affinity[name] = hint.nodes
+    after = Held(cpus.state if cpus is not None else held.cpus, memory.assigned if memory is not None else held.memory)
     return Placement(after, None, requests, "", affinity)
-
-
-def _best(
-    policies: Policies, held: Held, pod: ExclusiveRequests, container: Obj, devices: DeviceHints
-) -> tuple[Hint, bool]:
-    hints, name = [devices.of_container(container)], container["name"]
-    if policies.cpus is not None:
-        hints.append(policies.cpus.hints(held.cpus, pod, name))
-    if policies.memory is not None:
-        hints.append(policies.memory.hints(held.memory, pod, name))
-    return policies.hints.best(hints, policies.nodes)
-
-
-def _best_for_pod(policies: Policies, held: Held, pod: ExclusiveRequests, devices: DeviceHints) -> tuple[Hint, bool]:
-    hints = [devices.of_pod()]
-    if policies.cpus is not None:
-        hints.append(policies.cpus.pod_hints(held.cpus, pod))
-    if policies.memory is not None:
-        hints.append(policies.memory.pod_hints(held.memory, pod))
-    return policies.hints.best(hints, policies.nodes)
 
 
 def _unexpected(problem: Exception) -> Refusal:

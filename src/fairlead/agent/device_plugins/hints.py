@@ -13,7 +13,7 @@ from typing import TypeAlias
 from fairlead.agent.device_plugins.holdings import Holdings
 from fairlead.agent.device_plugins.inventory import EMPTY, Inventory
 from fairlead.api.objects import Obj
-from fairlead.api.podresources import is_sidecar
+from fairlead.api.podresources import ending_init_containers
 from fairlead.node.numa_hints import Hint, Hints
 from fairlead.node.requests import most_at_once
 
@@ -38,6 +38,7 @@ class PluginHints:
         self._manifest, self._nodes, self._offered = manifest, nodes, offered
         self._holdings, self._wanted = holdings, wanted
         self._uid: str = manifest["metadata"]["uid"]
+        self._ending = ending_init_containers(manifest["spec"])
         self._promised: dict[str, set[str]] = defaultdict(set)  # by resource
         self._reusable: dict[str, dict[str, None]] = defaultdict(dict)
 
@@ -58,20 +59,19 @@ class PluginHints:
             found[resource] = self._hints(resource, count, held or None, ())
         return found
 
-    def take(self, container: Obj, nodes: frozenset[int] | None) -> None:
+    def take(self, container: Obj, hint: Hint) -> None:
         """The container has its devices, of these NUMA nodes if they will do."""
-        is_first = container in (self._manifest["spec"].get("initContainers") or ()) and not is_sidecar(container)
         for resource, count in self._wanted(container).items():
             holding = self._holdings.find(self._uid, container["name"], resource)
             if holding is not None:
                 chosen: Iterable[str] = holding.devices
             else:
                 free = list(self._free(resource))
-                near = by_affinity(self._of(resource), free, nodes)
+                near = by_affinity(self._of(resource), free, hint.nodes)
                 chosen = islice(dict.fromkeys(chain(self._reusable[resource], *near)), count)
             for id_ in list(chosen):
                 self._promised[resource].add(id_)
-                if is_first:
+                if container["name"] in self._ending:
                     self._reusable[resource][id_] = None
                 else:
                     self._reusable[resource].pop(id_, None)

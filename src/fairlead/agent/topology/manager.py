@@ -255,7 +255,7 @@ class TopologyManager:
         if (policy := self._policies.cpus) is not None:
             own = policy.topology.within("numa", self._held.cpus.all_exclusive)
             counts = {node: len(own.get(node, ())) for node in self._policies.nodes.ids}
-            self._metrics.holds(len(policy.available(self._held.cpus)), counts)
+            self._metrics.holds(len(policy.available(self._held.cpus.shared)), counts)
 
     def _write(self) -> None:
         held, memory, config = self._held, self._policies.memory, self._config

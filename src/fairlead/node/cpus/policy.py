@@ -26,13 +26,11 @@ from fairlead.node.cpus.options import BY_SOCKET, StaticOptions, static_options
 from fairlead.node.cpus.state import CpuState
 from fairlead.node.cpus.taking import NotEnoughCpus, take_distributed, take_packed
 from fairlead.node.cpus.topology import CpuIds, Topology
-from fairlead.node.exclusive_requests import ExclusiveRequests
-from fairlead.node.numa_hints import NONE, SINGLE_NODE, Hint, Hints
+from fairlead.node.numa_hints import NONE, SINGLE_NODE, Hint
 
 SMT_ALIGNMENT: Final = "SMTAlignmentError"
 #: Finds in a message how many threads a core has.
 NOT_WHOLE_CORES: Final = re.compile(r"cpus not multiple cpus per core = (\d+)")
-_CPU: Final = "cpu"
 
 
 class NotAligned(Exception):
@@ -77,44 +75,32 @@ class StaticPolicy(msgspec.Struct, frozen=True):
             there, kept_text = go_quote(listed(self.handed_out)), go_quote(listed(known))
             yield f"current set of available CPUs {there} doesn't match with CPUs in state {kept_text}"
 
-    def available(self, state: CpuState) -> CpuIds:
-        """What somebody could have to himself."""
-        return state.shared - self.reserved
+    def available(self, shared: CpuIds) -> CpuIds:
+        """What of it somebody could have to himself."""
+        return shared - self.reserved
 
-    def allocated(
-        self, state: CpuState, pod: ExclusiveRequests, name: str, nodes: frozenset[int] | None = None
-    ) -> CpuState:
-        """With CPUs for the container, if it has any to itself, of these NUMA nodes first; it has them for good.
-
-        NotAligned or NotEnoughCpus where it cannot have them.
-        """
-        count = pod.cpus.get(name, 0)
-        if not count or name in state.exclusive.get(pod.uid, {}):
-            return state
-        self._check_alignment(state, count)
-        free = self.available(state) | _reusable(state, pod, before=name)
-        near = frozenset[int]()
-        if nodes is not None:
-            near = free & self._near(nodes)
-            near = self._take(near, min(count, len(near)))
-        return state.with_container(pod.uid, name, near | self._take(free - near, count - len(near)))
-
-    def _check_alignment(self, state: CpuState, count: int) -> None:
+    def check_alignment(self, shared: CpuIds, count: int) -> None:
+        """NotAligned where so many are no whole cores, or there are fewer of these."""
         if not self.options.only_full_cores:
             return
         threads = self.topology.threads_per_core
         if count % threads:
             raise NotAligned(f"SMT Alignment Error: requested {count} cpus not multiple cpus per core = {threads}")
         cores = self.topology.within("core", self.reserved)
-        free = len(state.shared - self.topology.all_of("core", cores))
+        free = len(shared - self.topology.all_of("core", cores))
         if count > free:
             raise NotAligned(
                 "SMT Alignment Error: not enough free physical CPUs: "
                 f"available physical CPUs = {free}, requested CPUs = {count}, CPUs per core = {threads}"
             )
 
-    def _take(self, free: CpuIds, count: int) -> CpuIds:
-        return _taken(self.topology, self.options, free, count)
+    def taken(self, free: CpuIds, count: int, nodes: Iterable[int] | None = None) -> CpuIds:
+        """So many of those that are free, of these NUMA nodes first. NotEnoughCpus."""
+        near = frozenset[int]()
+        if nodes is not None:
+            near = free & self._near(nodes)
+            near = _taken(self.topology, self.options, near, min(count, len(near)))
+        return near | _taken(self.topology, self.options, free - near, count - len(near))
 
     def _near(self, nodes: Iterable[int]) -> CpuIds:
         cpus = self.topology.all_of("numa", nodes)
@@ -122,31 +108,10 @@ class StaticPolicy(msgspec.Struct, frozen=True):
             return self.topology.all_of("socket", self.topology.within("socket", cpus))
         return cpus
 
-    # -- hints
-
-    def hints(self, state: CpuState, pod: ExclusiveRequests, name: str) -> Hints:
-        """Which NUMA nodes would do for a container."""
-        if not (count := pod.cpus.get(name, 0)):
-            return {}
-        held = state.exclusive.get(pod.uid, {}).get(name)
-        if held is not None:
-            return {_CPU: self._hints(held, frozenset(), count) if len(held) == count else ()}
-        return {_CPU: self._hints(self.available(state), _reusable(state, pod, before=name), count)}
-
-    def pod_hints(self, state: CpuState, pod: ExclusiveRequests) -> Hints:
-        """Which would do for all of its containers together."""
-        count, held = pod.cpus_at_once, state.exclusive.get(pod.uid, {})
-        if not count:
-            return {}
-        if any(len(held[name]) != pod.cpus.get(name, 0) for name in pod.names if name in held):
-            return {_CPU: ()}
-        own = frozenset[int]().union(*held.values())
-        if len(own) == count:
-            return {_CPU: self._hints(own, frozenset(), count)}
-        return {_CPU: self._hints(self.available(state), own, count)}
-
-    def _hints(self, available: CpuIds, reusable: CpuIds, count: int) -> Sequence[Hint]:
-        """Those of the fewest NUMA nodes that could ever be enough are preferred."""
+    def hints(self, available: CpuIds, reusable: CpuIds, count: int) -> Sequence[Hint]:
+        """Which NUMA nodes have so many, with all that is used again: those of the fewest that could ever are
+        preferred.
+        """
         numas = sorted(self.topology.ids("numa"))
         whole = {numa: len(self.topology.all_of("numa", (numa,))) for numa in numas}
         free = self.topology.within("numa", available | reusable)
@@ -231,14 +196,3 @@ def _taken(topology: Topology, options: StaticOptions, free: Set[int], count: in
         group = topology.threads_per_core if options.only_full_cores else 1
         return take_distributed(topology, free, count, group, spreads=options.across_cores)
     return take_packed(topology, free, count, spreads=options.across_cores, prefers_uncore=options.by_uncore)
-
-
-def _reusable(state: CpuState, pod: ExclusiveRequests, before: str) -> CpuIds:
-    """What containers that have ended by then have left to those that come after them."""
-    held, found = state.exclusive.get(pod.uid, {}), frozenset[int]()
-    for name in pod.names:
-        if name == before:
-            break
-        cpus = held.get(name, frozenset())
-        found = found | cpus if name in pod.ending else found - cpus
-    return found

@@ -30,10 +30,6 @@ class CpuState(msgspec.Struct, frozen=True):
     def all_exclusive(self) -> CpuIds:
         return frozenset(cpu for of in self.exclusive.values() for cpus in of.values() for cpu in cpus)
 
-    def with_container(self, uid: str, container: str, cpus: CpuIds) -> CpuState:
-        of_pod = {**self.exclusive.get(uid, {}), container: cpus}
-        return CpuState(self.shared - cpus, {**self.exclusive, uid: of_pod})
-
     def without_pod(self, uid: str) -> CpuState:
         """What the containers of the pod had is everybody's again."""
         freed = frozenset[int]().union(*self.exclusive.get(uid, {}).values())

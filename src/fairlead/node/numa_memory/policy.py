@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import combinations
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -18,12 +18,18 @@ from fairlead.api.podresources import Amounts, is_hugepages
 from fairlead.api.quantity import ZERO, parse
 from fairlead.golang.quoting import go_quote
 from fairlead.node.configuration.settings import KubeletConfiguration
-from fairlead.node.exclusive_requests import MEMORY, Bytes, ExclusiveRequests
-from fairlead.node.numa_hints import Hint, Hints
+from fairlead.node.exclusive_requests import MEMORY, Bytes
+from fairlead.node.numa_hints import Hint
 from fairlead.node.numa_memory.state import Assigned, Block, NodeMemory, Table
 
 STATIC: Final = "Static"
 NO_POLICY: Final = "None"
+
+
+#: What is left of each NUMA node.
+Nodes: TypeAlias = Mapping[int, NodeMemory]
+#: What containers have left that have ended when the next begins, by the NUMA nodes of which just that is.
+Reusable: TypeAlias = Mapping[tuple[int, ...], Bytes]
 
 
 class NoMemory(Exception):
@@ -41,7 +47,7 @@ class StaticMemory(msgspec.Struct, frozen=True):
         for uid, containers in assigned.items():
             for name, blocks in containers.items():
                 for block in blocks:
-                    _take(found, block, f"[memorymanager] (pod: {uid}, container: {name})")
+                    take(found, block, f"[memorymanager] (pod: {uid}, container: {name})")
         return found
 
     def _tables(self, node: int) -> dict[str, Table]:
@@ -61,19 +67,14 @@ class StaticMemory(msgspec.Struct, frozen=True):
             raise ValueError("[memorymanager] the expected machine state is different from the real one")
         return assigned
 
-    def allocated(self, assigned: Assigned, pod: ExclusiveRequests, name: str, hint: Hint) -> Assigned:
-        """With memory for the container, if it is set aside; NoMemory where it cannot be."""
-        uid, wanted = pod.uid, pod.memory.get(name)
-        if not wanted or name in assigned.get(uid, {}):
-            return assigned
-        possible = self._possible(assigned, pod, wanted, before=name)
-        best = hint
+    def chosen(self, nodes: Nodes, wanted: Bytes, reusable: Reusable, hint: Hint) -> tuple[int, ...]:
+        """From which NUMA nodes a container has its memory, by what the others would have best; NoMemory."""
+        possible, best = self.possible(nodes, wanted, reusable), hint
         if hint.nodes is None:
             if not possible:
                 none = "no NUMA nodes with enough memory is available"
                 raise NoMemory(f"[memorymanager] failed to get the default NUMA affinity, {none}")
             best = _preferred(hint, possible, "failed to find the default preferred hint")
-        nodes = self.nodes(assigned)
         if any(_free(nodes, best.nodes or (), type_) < size for type_, size in wanted.items()):
             wider = [each for each in possible if (best.nodes or frozenset()) <= (each.nodes or frozenset())]
             if not wider:
@@ -82,31 +83,11 @@ class StaticMemory(msgspec.Struct, frozen=True):
         chosen = tuple(sorted(best.nodes or ()))
         if len(chosen) > 1 and any(_is_taken_otherwise(nodes[node], chosen) for node in chosen):
             raise NoMemory("[memorymanager] preferred hint violates NUMA node allocation")
-        blocks = tuple(Block(chosen, type_, size) for type_, size in wanted.items())
-        of_pod = {**_without(assigned.get(uid, {}), pod, blocks, before=name), name: blocks}
-        return {**assigned, uid: of_pod}
+        return chosen
 
-    def hints(self, assigned: Assigned, pod: ExclusiveRequests, name: str) -> Hints:
-        wanted, held = pod.memory.get(name), assigned.get(pod.uid, {}).get(name)
-        if not wanted:
-            return {}
-        if held is not None:
-            return _again(held, wanted)
-        return _for_each(wanted, self._possible(assigned, pod, wanted, before=name))
-
-    def pod_hints(self, assigned: Assigned, pod: ExclusiveRequests) -> Hints:
-        """Which would do for all of its containers together."""
-        wanted, held = pod.memory_at_once, assigned.get(pod.uid, {})
-        if not wanted:
-            return {}
-        if first := next((held[name] for name in pod.names if name in held), None):
-            return _again(first, wanted)
-        return _for_each(wanted, self._possible(assigned, pod, wanted))
-
-    def _possible(self, assigned: Assigned, pod: ExclusiveRequests, wanted: Bytes, before: str = "") -> list[Hint]:
+    def possible(self, nodes: Nodes, wanted: Bytes, reusable: Reusable) -> list[Hint]:
         """Sets of NUMA nodes that have enough; those of the fewest that could ever are preferred."""
-        nodes, found, fewest = self.nodes(assigned), list[frozenset[int]](), len(self.total)
-        reusable = _reusable(assigned, pod, before)
+        found, fewest = list[frozenset[int]](), len(self.total)
         for size in range(1, len(nodes) + 1):
             for chosen in combinations(nodes, size):
                 if any(_allocatable(nodes, chosen, type_) < bytes_ for type_, bytes_ in wanted.items()):
@@ -157,7 +138,8 @@ def numa_nodes_of(assigned: Assigned, uid: str, container: str) -> list[int]:
     return sorted({node for block in blocks for node in block.numa_affinity})
 
 
-def _take(nodes: Mapping[int, NodeMemory], block: Block, whose: str) -> None:
+def take(nodes: Nodes, block: Block, whose: str) -> None:
+    """It is set aside. ValueError for what this machine does not have."""
     left = block.size
     for node in block.numa_affinity:
         if node not in nodes:
@@ -195,11 +177,11 @@ def _of(tables: Mapping[str, Table], type_: str) -> Table:
     return tables.get(type_) or Table()
 
 
-def _free(nodes: Mapping[int, NodeMemory], chosen: Iterable[int], type_: str) -> int:
+def _free(nodes: Nodes, chosen: Iterable[int], type_: str) -> int:
     return sum(_of(nodes[node].memory_map, type_).free for node in chosen)
 
 
-def _allocatable(nodes: Mapping[int, NodeMemory], chosen: Iterable[int], type_: str) -> int:
+def _allocatable(nodes: Nodes, chosen: Iterable[int], type_: str) -> int:
     return sum(_of(nodes[node].memory_map, type_).allocatable for node in chosen)
 
 
@@ -217,44 +199,3 @@ def _preferred(current: Hint, hints: Sequence[Hint], problem: str) -> Hint:
 
 def _width(nodes: Set[int]) -> tuple[int, int]:
     return len(nodes), sum(1 << node for node in nodes)
-
-
-def _reusable(assigned: Assigned, pod: ExclusiveRequests, before: str) -> Mapping[tuple[int, ...], Bytes]:
-    """What init containers have left that have ended when this one begins, by the NUMA nodes of which just that is."""
-    held, found = assigned.get(pod.uid, {}), dict[tuple[int, ...], dict[str, int]]()
-    for name in pod.ended_before(before) if before else ():
-        for block in held.get(name, ()):
-            of_nodes = found.setdefault(block.numa_affinity, {})
-            of_nodes[block.type] = of_nodes.get(block.type, 0) + block.size
-    return found
-
-
-def _without(
-    held: Mapping[str, tuple[Block, ...]], pod: ExclusiveRequests, blocks: Sequence[Block], before: str
-) -> dict[str, tuple[Block, ...]]:
-    """What they have left once a container has used that again."""
-    found = dict(held)
-    for new in blocks:
-        left = new.size
-        for name in pod.ended_before(before):
-            kept = []
-            for block in found.get(name, ()):
-                is_alike = (block.type, block.numa_affinity) == (new.type, new.numa_affinity)
-                used = min(block.size, left) if is_alike else 0
-                left -= used
-                kept.append(msgspec.structs.replace(block, size=block.size - used))
-            if name in found:
-                found[name] = tuple(kept)
-    return found
-
-
-def _again(held: Sequence[Block], wanted: Bytes) -> Hints:
-    """Where it has its memory already; it does not matter where if that is another amount."""
-    if {block.type: block.size for block in held} != wanted:
-        return {}
-    return {block.type: (Hint(frozenset(block.numa_affinity), True),) for block in held}
-
-
-def _for_each(wanted: Bytes, hints: Sequence[Hint]) -> Hints:
-    """As with a kubelet it does not matter where if it is nowhere: it is refused when it is to have it."""
-    return dict.fromkeys(wanted, hints) if hints else {}
