@@ -196,6 +196,18 @@ def test_no_more_is_set_aside_than_there_is_and_all_of_it_comes_back(
     assert held == Held()
 
 
+@pytest.mark.parametrize("hints", [HintPolicy(), HintPolicy("restricted"), HintPolicy("restricted", is_for_pods=True)])
+def test_none_may_be_asked_for_of_pages_that_a_machine_does_not_have(hints: HintPolicy) -> None:
+    """A node whose state had that would end, and not start again."""
+    wanting = pod("p", container("c", "1Gi"))
+    for amounts in wanting["spec"]["containers"][0]["resources"].values():
+        amounts["hugepages-3Mi"] = "0"
+    held = after(wanting, hints=hints)
+    assert held.memory == {"p": {"c": (Block((0,), "memory", GI),)}}
+    kept = decoded("Static", encoded("Static", TWO.nodes(held.memory), held.memory))
+    assert TWO.started(*kept) == held.memory
+
+
 @pytest.mark.parametrize(("is_init", "cpu"), [(False, "100m"), (True, "100m"), (True, "1")])
 def test_a_pod_may_have_many_containers(is_init: bool, cpu: str) -> None:
     """What each asks for is found out once, though it depends on all of them; and so is what it may use again."""

@@ -42,7 +42,7 @@ class PodMemory:
 
     def of_container(self, container: Obj) -> Hints:
         """Which NUMA nodes would do for it."""
-        wanted, held = self._pod.memory.get(container["name"]), self._own.get(container["name"])
+        wanted, held = self._wanted(container), self._own.get(container["name"])
         if not wanted:
             return {}
         if held is not None:
@@ -51,7 +51,7 @@ class PodMemory:
 
     def of_pod(self) -> Hints:
         """Which would do for all of its containers together."""
-        wanted = self._pod.memory_at_once
+        wanted = self._policy.there(self._pod.memory_at_once)
         if not wanted:
             return {}
         if first := next((self._own[name] for name in self._pod.names if name in self._own), None):
@@ -61,7 +61,7 @@ class PodMemory:
     def take(self, container: Obj, hint: Hint) -> None:
         """The container gets what is set aside for it, if anything is. NoMemory."""
         name = container["name"]
-        wanted = self._pod.memory.get(name)
+        wanted = self._wanted(container)
         if wanted and name not in self._own:
             chosen = self._policy.chosen(self._nodes, wanted, self._reusable, hint)
             blocks = tuple(Block(chosen, type_, size) for type_, size in wanted.items())
@@ -71,6 +71,9 @@ class PodMemory:
             self._own[name] = blocks
         if name in self._pod.ending:
             self._leave(name)
+
+    def _wanted(self, container: Obj) -> Bytes:
+        return self._policy.there(self._pod.memory.get(container["name"], {}))
 
     def _leave(self, name: str) -> None:
         """What it has is used again by those that come after it."""

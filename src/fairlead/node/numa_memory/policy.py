@@ -67,6 +67,10 @@ class StaticMemory(msgspec.Struct, frozen=True):
             raise ValueError("[memorymanager] the expected machine state is different from the real one")
         return assigned
 
+    def there(self, wanted: Bytes) -> Bytes:
+        """Without nothing of a type that this machine does not have, which may be asked for."""
+        return {type_: size for type_, size in wanted.items() if size or any(type_ in of for of in self.total.values())}
+
     def chosen(self, nodes: Nodes, wanted: Bytes, reusable: Reusable, hint: Hint) -> tuple[int, ...]:
         """From which NUMA nodes a container has its memory, by what the others would have best; NoMemory."""
         possible, best = self.possible(nodes, wanted, reusable), hint
