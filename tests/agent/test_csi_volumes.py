@@ -53,10 +53,7 @@ async def eventually(check: Callable[[], Awaitable[bool]]) -> None:
 
 
 async def registered(driver: CsiDriver) -> None:
-    async def is_told() -> bool:
-        return bool(driver.told)
-
-    await eventually(is_told)
+    await until(lambda: bool(driver.told), 30)
     assert driver.told[-1].plugin_registered, driver.told
 
 
@@ -96,6 +93,15 @@ async def attached(node: RealNode) -> None:
     status = {"attached": True, "attachmentMetadata": {"device": "/dev/x"}}
     name = found.obj()["metadata"]["name"]
     await node.api.patch(VOLUME_ATTACHMENTS, name, "", {"status": status}, subresource="status")
+
+
+async def running(node: RealNode, driver: CsiDriver, script: str) -> None:
+    """Pod `a` runs it, with the volume `vol-d` of the driver."""
+    await registered(driver)
+    await disk(node, "d")
+    await node.create(task("a", script, "d"))
+    await attached(node)
+    await node.until("a", is_running)
 
 
 async def is_detached(node: RealNode) -> bool:
@@ -187,11 +193,7 @@ async def test_what_has_no_attacher_is_mounted_at_once() -> None:
 @in_loop
 async def test_what_a_pod_had_whose_agent_was_away_is_taken_back_by_the_next() -> None:
     async with disks() as (node, driver), serving(driver):
-        await registered(driver)
-        await disk(node, "d")
-        await node.create(task("a", "echo kept > /data/file; sleep 1000", "d"))
-        await attached(node)
-        await node.until("a", is_running)
+        await running(node, driver, "echo kept > /data/file; sleep 1000")
         await node.stop()
         await node.delete("a", 0)
         await node.start()
@@ -204,18 +206,10 @@ async def test_what_a_pod_had_whose_agent_was_away_is_taken_back_by_the_next() -
 async def test_a_pod_stays_until_its_driver_has_taken_its_volume_back() -> None:
     async with disks() as (node, driver):
         async with serving(driver):
-            await registered(driver)
-            await disk(node, "d")
-            await node.create(task("a", "exec sleep 1000", "d"))
-            await attached(node)
-            await node.until("a", is_running)
+            await running(node, driver, "exec sleep 1000")
             driver.errors["unpublish"] = "busy"
             await node.delete("a", 0)
-
-            async def is_asked() -> bool:
-                return "unpublish vol-d" in driver.asked
-
-            await eventually(is_asked)
+            await until(lambda: "unpublish vol-d" in driver.asked, 30)
             assert not await is_detached(node)
             driver.errors.clear()
             await eventually(lambda: is_detached(node))
@@ -227,18 +221,10 @@ async def test_a_pod_stays_until_its_driver_has_taken_its_volume_back() -> None:
 async def test_what_the_driver_could_not_take_from_the_node_the_next_agent_has_taken_back() -> None:
     """No pod has it then, nor is there a folder of one."""
     async with disks() as (node, driver), serving(driver):
-        await registered(driver)
-        await disk(node, "d")
-        await node.create(task("a", "exec sleep 1000", "d"))
-        await attached(node)
-        await node.until("a", is_running)
+        await running(node, driver, "exec sleep 1000")
         driver.errors["unstage"] = "busy"
         await node.delete("a", 0)
-
-        async def is_asked() -> bool:
-            return "unstage vol-d" in driver.asked
-
-        await eventually(is_asked)
+        await until(lambda: "unstage vol-d" in driver.asked, 30)
         await node.stop()
         driver.errors.clear()
         await node.start()
@@ -249,11 +235,7 @@ async def test_what_the_driver_could_not_take_from_the_node_the_next_agent_has_t
 async def test_a_running_pod_keeps_its_volume_while_its_agent_starts_again() -> None:
     """Its container runs anew after that, with what is mounted."""
     async with disks() as (node, driver), serving(driver):
-        await registered(driver)
-        await disk(node, "d")
-        await node.create(task("a", "until test -f /data/go; do sleep 0.1; done; rm /data/go", "d"))
-        await attached(node)
-        await node.until("a", is_running)
+        await running(node, driver, "until test -f /data/go; do sleep 0.1; done; rm /data/go")
         await node.stop()
         await node.start()
         (driver.content("vol-d") / "go").touch()
